@@ -1,6 +1,7 @@
 // Package lease is what a hub durably knows of one daemon id: the runs that may
 // still be alive on that machine. It is the vocabulary that the fence actor and
-// the stores share; it reads no file and knows no actor.
+// the stores share, and the strict text form of a record; it reads no file and
+// knows no actor.
 //
 // A record exists from before run.start is written until every run in it was
 // acknowledged (invariant I2). A hub that starts reads every record it finds as
@@ -18,6 +19,10 @@ import (
 // Version is the format version written into each record.
 const Version = 1
 
+// MaxBytes bounds the text form of one record. [Encode] makes nothing larger and
+// a store reads nothing larger: what would be longer fences as unreadable.
+const MaxBytes = 1 << 20
+
 // Key is the name a daemon id has in a store: the lower-case hex SHA-256 of its
 // bytes. Ids are compared by it wherever a record may be unreadable.
 func Key(daemonID string) string {
@@ -25,7 +30,8 @@ func Key(daemonID string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Record is one daemon id's document. It never holds a payload or a token.
+// Record is one daemon id's document. It never holds a payload or a token. What
+// makes one valid is said at [Encode].
 type Record struct {
 	Version  int    `json:"version"`
 	DaemonID string `json:"daemon_id"`
@@ -33,24 +39,25 @@ type Record struct {
 	// shows the same one (protocol section 6).
 	FenceID string `json:"fence_id"`
 	// Reason says why the id is fenced; empty while it is only leased.
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitzero"`
 	// Runs are the open and the unresolved ones, in the order they were leased.
 	Runs []Run `json:"runs"`
 	// Metadata is the hello's metadata object, kept as evidence.
-	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitzero"`
 	// UpdatedAt is when the record was asked to be written, UTC.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // Run is one lease: a run that was, or may have been, started on the machine.
 type Run struct {
-	RunID       string    `json:"run_id"`
+	RunID string `json:"run_id"`
+	// Incarnation is the connection the run was dispatched on (invariant I3).
 	Incarnation string    `json:"incarnation"`
 	LeasedAt    time.Time `json:"leased_at"`
 	// Unresolved is set when the run ended without an acknowledgement.
-	Unresolved   bool       `json:"unresolved,omitempty"`
-	Reason       string     `json:"reason,omitempty"`
-	UnresolvedAt *time.Time `json:"unresolved_at,omitempty"`
+	Unresolved   bool       `json:"unresolved,omitzero"`
+	Reason       string     `json:"reason,omitzero"`
+	UnresolvedAt *time.Time `json:"unresolved_at,omitzero"`
 }
 
 // Entry is one thing found in a store at start: a fence, whatever it is.
