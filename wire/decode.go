@@ -1,0 +1,378 @@
+package wire
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Why a complete JSON object is ignored.
+const (
+	whyType    = "type missing or no string"
+	whyKind    = " missing or no string" // after a key's name
+	whyEvent   = "event missing or no object"
+	whyPayload = "payload missing or no object"
+	whyText    = " holds bad UTF-8 or a lone surrogate" // after a key's name
+	whyRepeat  = "a name repeated at top level"
+)
+
+const (
+	// scratchMax is how much scratch a resting decoder keeps, in bytes.
+	scratchMax = 64 << 10
+	// idMax is the longest job id that is kept for the next frame, in bytes.
+	idMax = 128
+	// fewNames is how many unknown names are compared one by one; for more, a
+	// set keeps a hostile frame from costing the square of its size.
+	fewNames = 8
+)
+
+// Decoder turns messages into frames. It reuses its scratch: one decoder serves
+// one connection, from one goroutine.
+type Decoder struct {
+	walk walker
+	env  envelope
+	// numbers holds a message with its bare tokens mended, body one value with
+	// its text mended. They are two because the second is made from the first.
+	numbers, body []byte
+	// ids are the last job ids seen, so that a run's many events share one.
+	ids    [fewNames]string
+	nextID int
+}
+
+// envelope is what the top level of one frame holds: the raw tokens of the known
+// names (nil: absent), and the unknown names, which count only when one repeats.
+type envelope struct {
+	typ, job, request, event, payload, daemon []byte
+	// whole is the frame object without white space around it.
+	whole []byte
+	// dirty says that the text is JSON only to a tolerant decoder.
+	dirty bool
+
+	names []byte // the first unknown names, one after the other
+	ends  []int
+	more  map[string]struct{} // all of them, when they are many
+}
+
+// NewDecoder makes a decoder.
+func NewDecoder() *Decoder { return &Decoder{} }
+
+// Decode makes a frame of one message. The message may be reused afterwards.
+//
+// The frame is Ignored, with a reason (protocol section 1, *validated first*),
+// when the message is not exactly one JSON object; repeats a name at its top
+// level (compared without escapes); nests deeper than [MaxDepth]; has a type
+// that is missing or unknown; or lacks a key of its type or has it in the wrong
+// kind. A payload of mcp.request and mcp.response may be any JSON, and one that
+// is left out is null. A hello is different: it is judged by [ParseHello], so
+// only its object is proven here, and that its daemon_id is clean text.
+//
+// An Ignored frame has a JobID when the first [PrefixMax] bytes of the message
+// hold, at top level, one complete job_id string. Nothing else of it is used.
+//
+// A job_id or request_id with bad UTF-8 or a lone surrogate is no text that
+// anybody was given, so its frame is ignored; to mend it could make two ids one.
+// Elsewhere such text becomes U+FFFD.
+func (d *Decoder) Decode(msg []byte) Frame {
+	f, why := d.decode(msg)
+	if why != "" {
+		f = Frame{JobID: d.findJob(msg), Why: why}
+	}
+	f.Bytes = len(msg)
+	d.rest()
+	return f
+}
+
+// Oversize makes the frame of a message that was too large to keep: total is its
+// size and prefix its first [PrefixMax] bytes (more are not looked at).
+func (d *Decoder) Oversize(prefix []byte, total int) Frame {
+	f := Frame{Type: Oversize, Bytes: total, JobID: d.findJob(prefix), Why: "larger than this side takes"}
+	d.rest()
+	return f
+}
+
+// decode proves msg, mending it only if it must, and judges it.
+func (d *Decoder) decode(msg []byte) (Frame, string) {
+	if deeper(msg, MaxDepth) >= 0 {
+		return Frame{}, whyBroken(errTooDeep)
+	}
+	why := d.prove(msg, strictJSON)
+	if why == "" {
+		return d.judge()
+	}
+	if why == whyRepeat {
+		return Frame{}, why
+	}
+	mended, changed := mendNumbers(d.numbers[:0], msg)
+	d.numbers = mended
+	if !changed {
+		if clean(msg) {
+			return Frame{}, why // nothing to mend: it would fail again
+		}
+		mended = msg
+	}
+	if why := d.prove(mended, tolerantJSON); why != "" {
+		return Frame{}, why
+	}
+	d.env.dirty = true
+	return d.judge()
+}
+
+// prove fills the envelope from text, or says why text is no frame.
+func (d *Decoder) prove(text []byte, options []jsontext.Options) string {
+	d.env.reset()
+	err := d.walk.open(text, options)
+	if err != nil {
+		return whyBroken(err)
+	}
+	start := int(d.walk.dec.InputOffset()) - 1
+	repeated := false
+	for {
+		name, value, ok, err := d.walk.next()
+		if err != nil {
+			return whyBroken(err)
+		}
+		if !ok {
+			break
+		}
+		// Go on to the end all the same: what is not JSON is called that.
+		repeated = repeated || !d.env.add(name, value)
+	}
+	if repeated {
+		return whyRepeat
+	}
+	d.env.whole = text[start:int(d.walk.dec.InputOffset())]
+	return ""
+}
+
+// judge makes a frame of a proven object, or says why it is ignored.
+func (d *Decoder) judge() (Frame, string) {
+	e := &d.env
+	typ, why := typeOf(e.typ)
+	if why != "" {
+		return Frame{}, why
+	}
+	f, want := Frame{Type: typ}, &shapes[typ]
+	if want.job {
+		if f.JobID, why = d.id("job_id", e.job); why != "" {
+			return Frame{}, why
+		}
+	}
+	if want.request {
+		if f.RequestID, why = d.id("request_id", e.request); why != "" {
+			return Frame{}, why
+		}
+	}
+	if typ == DaemonHello && e.dirty && !clean(e.daemon) {
+		return Frame{}, "daemon_id" + whyText
+	}
+	value, why := e.value(want.body)
+	if why != "" {
+		return Frame{}, why
+	}
+	f.Body = d.own(value)
+	return f, ""
+}
+
+// typeOf finds the frame type that a token names, or says why there is none.
+func typeOf(token []byte) (Type, string) {
+	if isString(token) {
+		if t, ok := types[string(token[1:len(token)-1])]; ok {
+			return t, "" // the usual case: no escapes
+		}
+	}
+	name, ok := unquote(token)
+	if !ok {
+		return Ignored, whyType
+	}
+	if t, ok := types[name]; ok {
+		return t, ""
+	}
+	return Ignored, "unknown type " + clip(name)
+}
+
+// value gives the part of the frame that is its body, or says why it has none.
+func (e *envelope) value(kind bodyKind) (value []byte, why string) {
+	switch kind {
+	case eventBody:
+		if !isObject(e.event) {
+			return nil, whyEvent
+		}
+		return e.event, ""
+	case objectBody:
+		if !isObject(e.payload) {
+			return nil, whyPayload
+		}
+		return e.payload, ""
+	case payloadBody:
+		if e.payload == nil {
+			return []byte(null), ""
+		}
+		return e.payload, ""
+	case frameBody:
+		return e.whole, ""
+	default:
+		return nil, ""
+	}
+}
+
+// own gives the frame memory of its own, of the exact size.
+func (d *Decoder) own(value []byte) []byte {
+	if value == nil {
+		return nil
+	}
+	if d.env.dirty {
+		d.body = mendText(d.body[:0], value)
+		value = d.body
+	}
+	return append(make([]byte, 0, len(value)), value...)
+}
+
+// id gives the id that a token is, or says why the key of that name holds none.
+// An id of the last few is given again instead of made anew.
+func (d *Decoder) id(key string, token []byte) (id, why string) {
+	if !isString(token) {
+		return "", key + whyKind
+	}
+	if d.env.dirty && !clean(token) {
+		return "", key + whyText
+	}
+	inside := token[1 : len(token)-1]
+	for _, kept := range d.ids {
+		if kept == string(inside) {
+			return kept, ""
+		}
+	}
+	id, ok := unquote(token)
+	if !ok {
+		return "", key + whyText
+	}
+	// Only an id without escapes can be found again by its raw bytes; a request
+	// id never comes back.
+	if key == "job_id" && len(id) == len(inside) && len(id) <= idMax {
+		d.ids[d.nextID] = id
+		d.nextID = (d.nextID + 1) % len(d.ids)
+	}
+	return id, ""
+}
+
+// findJob finds the one complete job_id string at the top level of a message's
+// beginning, whatever the rest may be (protocol section 1). Two of them name
+// nobody.
+func (d *Decoder) findJob(msg []byte) string {
+	prefix := msg[:min(len(msg), PrefixMax)]
+	if at := deeper(prefix, MaxDepth); at >= 0 {
+		prefix = prefix[:at]
+	}
+	mended, changed := mendNumbers(d.numbers[:0], prefix)
+	d.numbers = mended
+	if changed {
+		prefix = mended
+	}
+	if d.walk.open(prefix, tolerantJSON) != nil {
+		return ""
+	}
+	job, found := "", false
+	for {
+		name, value, ok, err := d.walk.next()
+		if err != nil || !ok {
+			return job
+		}
+		if string(name) != "job_id" {
+			continue
+		}
+		said, ok := unquote(value)
+		if !ok || found || !clean(value) {
+			return ""
+		}
+		job, found = said, true
+	}
+}
+
+// rest lets go of the message and of scratch that one large message made.
+func (d *Decoder) rest() {
+	d.walk.release()
+	d.env.reset()
+	d.numbers, d.body, d.walk.name = keep(d.numbers), keep(d.body), keep(d.walk.name)
+	d.env.names = keep(d.env.names)
+}
+
+func keep(scratch []byte) []byte {
+	if cap(scratch) > scratchMax {
+		return nil
+	}
+	return scratch[:0]
+}
+
+// reset makes the envelope ready for another object.
+func (e *envelope) reset() {
+	*e = envelope{names: e.names[:0], ends: e.ends[:0]}
+}
+
+// add takes one member; false says that its name was there before.
+func (e *envelope) add(name, value []byte) bool {
+	var slot *[]byte
+	switch string(name) {
+	case "type":
+		slot = &e.typ
+	case "job_id":
+		slot = &e.job
+	case "request_id":
+		slot = &e.request
+	case "event":
+		slot = &e.event
+	case "payload":
+		slot = &e.payload
+	case "daemon_id":
+		slot = &e.daemon
+	default:
+		return e.addUnknown(name)
+	}
+	if *slot != nil {
+		return false
+	}
+	*slot = value
+	return true
+}
+
+func (e *envelope) addUnknown(name []byte) bool {
+	if e.more != nil {
+		_, there := e.more[string(name)]
+		e.more[string(name)] = struct{}{}
+		return !there
+	}
+	start := 0
+	for _, end := range e.ends {
+		if string(e.names[start:end]) == string(name) {
+			return false
+		}
+		start = end
+	}
+	e.names = append(e.names, name...)
+	e.ends = append(e.ends, len(e.names))
+	if len(e.ends) == fewNames {
+		e.more = make(map[string]struct{}, 2*fewNames)
+		start = 0
+		for _, end := range e.ends {
+			e.more[string(e.names[start:end])] = struct{}{}
+			start = end
+		}
+	}
+	return true
+}
+
+func isObject(token []byte) bool { return len(token) > 0 && token[0] == '{' }
+func isString(token []byte) bool { return len(token) > 0 && token[0] == '"' }
+
+// clip quotes a peer's word for a log line, cut to a length that suits one.
+func clip(word string) string {
+	const most = 32
+	if len(word) > most {
+		n := most
+		for n > 0 && !utf8.RuneStart(word[n]) {
+			n--
+		}
+		return fmt.Sprintf("%q…", word[:n])
+	}
+	return fmt.Sprintf("%q", word)
+}
