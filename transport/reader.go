@@ -1,0 +1,197 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"codingrelay/wire"
+)
+
+// codeNone is told when the peer sent no close frame (RFC 6455 section 7.4.1).
+const codeNone = 1006
+
+// handle is where the library finds the link, which is made in mid-handshake. Its
+// methods tell of pings and pongs; the library calls them on the goroutine that
+// reads, which is the reader's alone.
+type handle struct{ l *link }
+
+func (h *handle) onPing(context.Context, []byte) bool { return h.l.answerPing() }
+func (h *handle) onPong(context.Context, []byte)      { h.l.sink.Pong() }
+
+// read is the reader: the one goroutine that reads, and tells the sink.
+func (l *link) read() {
+	r := reader{l: l, dec: wire.NewDecoder()}
+	var err error
+	for err == nil {
+		err = r.message()
+	}
+	end := l.judge(err)
+	l.settle()
+	l.sink.Closed(end)
+}
+
+type reader struct {
+	l   *link
+	dec *wire.Decoder
+	// discard: nothing more is given to the sink. Reading goes on until the peer
+	// answers the close, so that it sees our close frame and no reset.
+	discard bool
+}
+
+// message reads one message and gives its frame to the sink.
+func (r *reader) message() error {
+	_, src, err := r.l.ws.Reader(noDeadline) // text or binary: taken alike
+	if err != nil {
+		return err
+	}
+	buf := borrow()
+	defer giveBack(buf)
+	frame, err := r.take(src, buf)
+	if err != nil || r.discard {
+		return err
+	}
+	if frame.Type == wire.RunEvent && !r.l.credit.take(frame.Bytes) || r.l.cutOff() {
+		r.discard = true
+		return nil
+	}
+	r.l.sink.Frame(frame)
+	return nil
+}
+
+// take reads one message to its end, with room for it in buf.
+func (r *reader) take(src io.Reader, buf *buffer) (wire.Frame, error) {
+	b := buf.b[:0]
+	total, kept := 0, true
+	for {
+		if len(b) == cap(b) {
+			b = grow(b)
+		}
+		n, err := src.Read(b[len(b):cap(b)])
+		total += n
+		if kept {
+			b = b[:len(b)+n]
+		}
+		buf.b = b
+		if err != nil {
+			if err = r.ended(err); err != nil || r.discard {
+				return wire.Frame{}, err
+			}
+			if !kept {
+				return r.dec.Oversize(b, total), nil
+			}
+			return r.dec.Decode(b), nil
+		}
+		if r.tooLarge(total) && kept {
+			kept = false
+			b = b[:min(len(b), wire.PrefixMax)]
+		}
+	}
+}
+
+// ended makes the error of a finished message. The library says io.EOF at the
+// end of a message, and also when TCP ended within it; but then it has asked the
+// socket for more and got an error.
+func (r *reader) ended(err error) error {
+	if errors.Is(err, io.EOF) && r.l.sock.failure == nil {
+		return nil
+	}
+	return err
+}
+
+// tooLarge reports that a message of which total bytes came is not kept, and
+// closes the link if that is too much to throw away in peace.
+func (r *reader) tooLarge(total int) bool {
+	if r.discard {
+		return true
+	}
+	limit := int(r.l.inboundMax.Load())
+	switch {
+	case total <= limit:
+		return false
+	case limit < wire.OurMaxFrame:
+		r.l.Close(int(websocket.StatusPolicyViolation),
+			fmt.Sprintf("say daemon.hello first, in at most %d bytes", limit))
+		r.discard = true
+	case total > wire.HardMaxFrame:
+		r.l.Close(int(websocket.StatusMessageTooBig),
+			fmt.Sprintf("a message is larger than %d bytes", wire.HardMaxFrame))
+		r.discard = true
+	}
+	return true
+}
+
+// grow doubles a full buffer, up to what is kept of a message and a little. It
+// follows what came, never what was announced.
+func grow(b []byte) []byte {
+	size := 2 * cap(b)
+	if most := wire.OurMaxFrame + bufferBytes; size > most && cap(b) < most {
+		size = most
+	}
+	more := make([]byte, len(b), size)
+	copy(more, b)
+	return more
+}
+
+// judge says how the connection ended, given the library's last error, and makes
+// sure that it has.
+func (l *link) judge(err error) wire.End {
+	var said websocket.CloseError
+	if errors.As(err, &said) {
+		return wire.End{Code: int(said.Code), Reason: strings.ToValidUTF8(said.Reason, "\uFFFD")}
+	}
+	if l.sock.failure == nil {
+		// The peer broke RFC 6455, or the library closed. Its close frame must
+		// reach the peer, which it would not if we reset a connection with
+		// unread bytes in it.
+		l.linger()
+		l.cut(err.Error())
+	} else {
+		l.cut(describe("reading", l.sock.failure))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return wire.End{Code: codeNone, Reason: l.cause}
+}
+
+// linger reads until the peer hangs up, or for [closeWait].
+func (l *link) linger() {
+	l.mu.Lock()
+	l.over = true
+	if !l.closing {
+		l.armClose(closeWait)
+	}
+	l.mu.Unlock()
+	buf := borrow()
+	defer giveBack(buf)
+	for l.sock.failure == nil {
+		_, _ = l.sock.Read(buf.b[:cap(buf.b)])
+	}
+}
+
+// settle returns when the socket is closed and nothing of the link runs.
+func (l *link) settle() {
+	l.mu.Lock()
+	for l.running || !l.gone {
+		l.rested.Wait()
+	}
+	if l.closeTimer != nil {
+		l.closeTimer.Stop()
+	}
+	l.stallTimer.Stop()
+	l.mu.Unlock()
+	l.credit.close()
+	_ = l.ws.CloseNow() // gives the library's buffers back
+}
+
+// describe makes a local error's text for [wire.End]; io.EOF alone says little.
+func describe(doing string, err error) string {
+	if errors.Is(err, io.EOF) {
+		return "the peer ended the connection without a close frame"
+	}
+	return doing + ": " + err.Error()
+}
