@@ -166,7 +166,8 @@ func TestParseReady(t *testing.T) {
 	}{
 		"full": {
 			`{"type":"daemon.ready","daemon_id":"d","protocol":"coding-relay-v1","extensions":["cancel-timeout=10000"]}`,
-			Ready{DaemonID: "d", Protocol: Protocol, Extensions: Extensions{CancelTimeout: 10 * time.Second}}, "",
+			Ready{DaemonID: "d", Protocol: Protocol, Extensions: Extensions{CancelTimeout: 10 * time.Second}},
+			"",
 		},
 		"id_number":        {`{"type":"daemon.ready","daemon_id":7,"protocol":"coding-relay-v1"}`, Ready{DaemonID: "7", Protocol: Protocol}, ""},
 		"id_missing":       {`{"type":"daemon.ready","protocol":"coding-relay-v1","extensions":{}}`, Ready{Protocol: Protocol}, ""},

@@ -76,6 +76,17 @@ func (w *walker) next() (name, value []byte, ok bool, err error) {
 	return w.unquoteName(name), value, true, nil
 }
 
+// prove goes over all of a text's object and gives the offset of its first byte;
+// its last is before dec.InputOffset.
+func (w *walker) prove(text []byte, options []jsontext.Options) (start int, err error) {
+	err = w.open(text, options)
+	start = int(w.dec.InputOffset()) - 1
+	for more := err == nil; more && err == nil; {
+		_, _, more, err = w.next()
+	}
+	return start, err
+}
+
 // read gives the next token or value as a slice of the text. The decoder's own
 // slice is promised only until its next read; the offsets hold.
 func (w *walker) read() ([]byte, error) {

@@ -21,13 +21,15 @@ func NormalizeObject(raw []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: nested deeper than %d", ErrNotObject, MaxDepth-1)
 	}
 	var w walker
-	err := w.open(raw, strictJSON)
-	start := int(w.dec.InputOffset()) - 1
-	for more := err == nil; more && err == nil; {
-		_, _, more, err = w.next()
-	}
+	start, err := w.prove(raw, strictJSON)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrNotObject, whyBroken(err))
+		why := whyBroken(err)
+		if at, end := nextBad(raw); at < end {
+			if _, err := w.prove(raw, tolerantJSON); err == nil {
+				why = fmt.Sprintf("bad UTF-8 or a lone surrogate at byte %d", at)
+			}
+		}
+		return nil, fmt.Errorf("%w: %s", ErrNotObject, why)
 	}
 	object := raw[start:int(w.dec.InputOffset())]
 	return append(make([]byte, 0, len(object)), object...), nil
