@@ -1,0 +1,208 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"codingrelay/step"
+	"codingrelay/wire"
+)
+
+// jobPort runs a job's tools.
+type jobPort struct {
+	world  *world
+	ref    step.Ref
+	tools  Tools
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (p *jobPort) Do(op any, _ func(any, error)) {
+	switch op := op.(type) {
+	case OpCallTool:
+		p.world.work.Go(func() { p.call(op) })
+	case OpRevokeTools:
+		p.cancel()
+	case OpObserve:
+		p.world.observe(op.Fact)
+	default:
+		panic(fmt.Sprintf("actors: job: unknown operation %T", op))
+	}
+}
+
+// call runs one tool call on a goroutine of its own: it never blocks the socket.
+func (p *jobPort) call(op OpCallTool) {
+	ctx, cancel := context.WithTimeout(p.ctx, p.world.cfg.ToolTimeout)
+	defer cancel()
+	result := ToolResult{Call: op.Call}
+	returned := make(chan struct{})
+	p.world.work.Go(func() {
+		defer close(returned)
+		defer func() {
+			if v := recover(); v != nil {
+				result.Payload, result.Err = nil, ErrToolPanic
+				p.world.logPanic(p.ref, v)
+			}
+		}()
+		result.Payload, result.Err = p.tools.Call(ctx, op.Payload)
+	})
+	select {
+	case <-returned:
+	case <-ctx.Done():
+		// A tool that does not mind its context is left behind; its answer is late.
+		select {
+		case <-returned:
+		default:
+			result = ToolResult{Call: op.Call, Err: fmt.Errorf("the tool call timed out after %v", p.world.cfg.ToolTimeout)}
+			if p.ctx.Err() != nil {
+				result.Err = fmt.Errorf("the run's tools were revoked")
+			}
+		}
+	}
+	p.world.host.Send(p.ref, p.ref, result)
+}
+
+func (w *world) logPanic(ref step.Ref, v any) {
+	if w.ports.Logger != nil {
+		w.ports.Logger.Error("tool panicked", "actor", ref.String(), "panic", v)
+	}
+}
+
+// Close implements [step.Port].
+func (p *jobPort) Close() {
+	p.cancel()
+	p.world.ended(p.ref)
+}
+
+// connPort is both ends of a connection's shim: the actor's operations go to the
+// link, and what the link's goroutines bring is queued here and drained on the
+// actor's turn. The queue's bound is what makes the reader wait.
+type connPort struct {
+	world    *world
+	ref      step.Ref
+	link     wire.Link
+	admitted func()
+
+	mu      sync.Mutex
+	room    sync.Cond
+	frames  []wire.Frame
+	bytes   int
+	pong    bool
+	flushed bool
+	end     *wire.End
+	rung    bool
+	gone    bool
+}
+
+// Bounds of a turn and of the queue before it.
+const (
+	turnBytes       = 256 << 10
+	queueBytes      = 1 << 20
+	frameQueueCost  = 256 // what a queued frame costs beside its bytes
+	turnFramesAtOne = 1024
+)
+
+func (p *connPort) Do(op any, _ func(any, error)) {
+	switch op := op.(type) {
+	case OpWrite:
+		p.link.Write(op.Frames)
+	case OpPing:
+		p.link.Ping()
+	case OpCredit:
+		p.link.Credit(op.Bytes)
+	case OpClose:
+		p.link.Close(op.Code, op.Reason)
+	case OpDrop:
+		p.link.Drop()
+	case OpAdmitted:
+		p.admitted()
+	case OpProgress:
+		read, written := p.link.Progress()
+		p.world.host.Send(p.ref, p.ref, Progress{Cause: op.Cause, Read: read, Written: written})
+	case OpObserve:
+		p.world.observe(op.Fact)
+	default:
+		panic(fmt.Sprintf("actors: conn: unknown operation %T", op))
+	}
+}
+
+// Close implements [step.Port]: the actor has ended, so the socket must.
+func (p *connPort) Close() {
+	p.mu.Lock()
+	p.gone = true
+	p.frames = nil
+	p.room.Broadcast()
+	p.mu.Unlock()
+	p.link.Drop()
+	p.world.left(p)
+}
+
+// Frame implements [wire.Sink]. It waits while the queue is full.
+func (p *connPort) Frame(f wire.Frame) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.bytes >= queueBytes && !p.gone {
+		p.room.Wait()
+	}
+	if p.gone {
+		return
+	}
+	p.frames = append(p.frames, f)
+	p.bytes += f.Bytes + frameQueueCost
+	p.ring()
+}
+
+// Pong implements [wire.Sink].
+func (p *connPort) Pong() { p.note(func() { p.pong = true }) }
+
+// Flushed implements [wire.Sink].
+func (p *connPort) Flushed() { p.note(func() { p.flushed = true }) }
+
+// Closed implements [wire.Sink].
+func (p *connPort) Closed(end wire.End) { p.note(func() { p.end = &end }) }
+
+func (p *connPort) note(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.gone {
+		f()
+		p.ring()
+	}
+}
+
+// ring begins a turn unless one is due already. p.mu is held.
+func (p *connPort) ring() {
+	if !p.rung {
+		p.rung = true
+		p.world.host.Ring(p.ref)
+	}
+}
+
+// Drain implements [step.Drainer]: one turn's worth of frames, and the end of
+// the socket only after the last of them.
+func (p *connPort) Drain() (any, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := Inbound{Pong: p.pong, Flushed: p.flushed}
+	p.pong, p.flushed = false, false
+	n, size := 0, 0
+	for n < len(p.frames) && n < turnFramesAtOne && (n == 0 || size+p.frames[n].Bytes <= turnBytes) {
+		size += p.frames[n].Bytes
+		n++
+	}
+	in.Frames = p.frames[:n:n]
+	p.frames = p.frames[n:]
+	p.bytes -= size + n*frameQueueCost
+	p.room.Broadcast()
+	more := len(p.frames) > 0
+	if !more {
+		p.frames = nil
+		in.Closed = p.end
+	}
+	p.rung = more
+	if len(in.Frames) == 0 && !in.Pong && !in.Flushed && in.Closed == nil {
+		return nil, more
+	}
+	return in, more
+}
