@@ -10,9 +10,10 @@ import (
 // inbound handles what the link put down since the last turn, frames first, in
 // order: frames read before a close still count (protocol section 5).
 func (c *Conn) inbound(now time.Time, m Inbound, fx *step.Effects) {
-	if len(m.Frames) > 0 || m.Pong {
+	if len(m.Frames) > 0 || m.Pong || m.Read > c.live.read {
 		c.heard(now, fx)
 	}
+	c.live.read = max(c.live.read, m.Read)
 	if m.Pong {
 		c.pong()
 	}

@@ -29,6 +29,9 @@ type house struct {
 
 const token = "correct-horse-battery-staple-0123456789"
 
+// testTimeout is longer than any test waits.
+const testTimeout = 30 * time.Second
+
 // open starts a hub with a store and listens on a free port.
 func open(t *testing.T, store actors.Store, cfg actors.Config) *house {
 	t.Helper()
@@ -127,4 +130,13 @@ func until(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("never: %s", what)
 		}
 	}
+}
+
+// untilGone waits until the hub has seen every socket close.
+func (h *house) untilGone() {
+	h.t.Helper()
+	until(h.t, "no daemon is connected", func() bool {
+		d, err := h.Daemons(testContext(h.t))
+		return err == nil && len(d) == 0
+	})
 }

@@ -138,9 +138,11 @@ type (
 // To a connection.
 type (
 	// Inbound is what the link's reader and writer put down since the last turn.
-	// The executor makes it; Frames come before Closed.
+	// The executor makes it; Frames come before Closed. Read is the link's count of
+	// bytes by then.
 	Inbound struct {
 		Frames  []wire.Frame
+		Read    uint64
 		Pong    bool
 		Flushed bool
 		Closed  *wire.End

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -32,35 +33,32 @@ func (p *jobPort) Do(op any, _ func(any, error)) {
 }
 
 // call runs one tool call on a goroutine of its own: it never blocks the socket.
+// A tool that does not mind its context is left behind; its answer counts no more.
 func (p *jobPort) call(op OpCallTool) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.world.cfg.ToolTimeout)
 	defer cancel()
-	result := ToolResult{Call: op.Call}
-	returned := make(chan struct{})
-	p.world.work.Go(func() {
-		defer close(returned)
+	returned := make(chan ToolResult, 1)
+	go func() {
+		result := ToolResult{Call: op.Call}
 		defer func() {
 			if v := recover(); v != nil {
-				result.Payload, result.Err = nil, ErrToolPanic
+				result = ToolResult{Call: op.Call, Err: ErrToolPanic}
 				p.world.logPanic(p.ref, v)
 			}
+			returned <- result
 		}()
 		result.Payload, result.Err = p.tools.Call(ctx, op.Payload)
-	})
+	}()
 	select {
-	case <-returned:
+	case result := <-returned:
+		p.world.host.Send(p.ref, p.ref, result)
 	case <-ctx.Done():
-		// A tool that does not mind its context is left behind; its answer is late.
-		select {
-		case <-returned:
-		default:
-			result = ToolResult{Call: op.Call, Err: fmt.Errorf("the tool call timed out after %v", p.world.cfg.ToolTimeout)}
-			if p.ctx.Err() != nil {
-				result.Err = fmt.Errorf("the run's tools were revoked")
-			}
+		err := fmt.Errorf("the tool call timed out after %v", p.world.cfg.ToolTimeout)
+		if p.ctx.Err() != nil {
+			err = errors.New("the run's tools were revoked")
 		}
+		p.world.host.Send(p.ref, p.ref, ToolResult{Call: op.Call, Err: err})
 	}
-	p.world.host.Send(p.ref, p.ref, result)
 }
 
 func (w *world) logPanic(ref step.Ref, v any) {
@@ -182,9 +180,10 @@ func (p *connPort) ring() {
 // Drain implements [step.Drainer]: one turn's worth of frames, and the end of
 // the socket only after the last of them.
 func (p *connPort) Drain() (any, bool) {
+	read, _ := p.link.Progress()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	in := Inbound{Pong: p.pong, Flushed: p.flushed}
+	in := Inbound{Pong: p.pong, Flushed: p.flushed, Read: read}
 	p.pong, p.flushed = false, false
 	n, size := 0, 0
 	for n < len(p.frames) && n < turnFramesAtOne && (n == 0 || size+p.frames[n].Bytes <= turnBytes) {
