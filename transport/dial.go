@@ -90,20 +90,36 @@ func Dial(ctx context.Context, cfg DialConfig, open Open) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	d := &dialer{cfg: cfg, addr: target.Host}
-	proxy := cfg.Proxy
-	if proxy == nil {
-		proxy = http.ProxyFromEnvironment
+	if d.proxy, err = cfg.proxyFor(target); err != nil {
+		return &DialError{Step: StepProxy, Err: err}
 	}
-	d.proxy, err = proxy(&http.Request{URL: target})
+	conn, err := d.connect(ctx, target.Scheme == "https")
 	if err != nil {
-		return &DialError{Step: StepProxy, Err: errors.New("the proxy's URL in the environment is not usable")}
+		return err
 	}
-	ws, err := d.handshake(ctx, target)
+	ws, err := d.upgrade(ctx, conn, target)
 	if err != nil {
+		_ = conn.Close()
 		return err
 	}
 	d.take(ws, open)
 	return nil
+}
+
+// proxyFor finds the proxy to go through, or nil.
+func (c DialConfig) proxyFor(target *url.URL) (*url.URL, error) {
+	find := c.Proxy
+	if find == nil {
+		find = http.ProxyFromEnvironment
+	}
+	proxy, err := find(&http.Request{URL: target})
+	switch {
+	case err != nil:
+		return nil, errors.New("the proxy's URL is not usable; it looks like http://host:port")
+	case proxy != nil && proxy.Scheme != "http" && proxy.Scheme != "https":
+		return nil, fmt.Errorf("a proxy of scheme %q is not supported; give an http one", proxy.Scheme)
+	}
+	return proxy, nil
 }
 
 // parseTarget gives the http URL of a ws URL, with its port.
@@ -140,33 +156,36 @@ type dialer struct {
 	cfg   DialConfig
 	addr  string // host:port of the hub
 	proxy *url.URL
-	raw   net.Conn // the TCP connection
 }
 
-// handshake makes the WebSocket and d.l.
-func (d *dialer) handshake(ctx context.Context, target *url.URL) (*websocket.Conn, error) {
+// upgrade makes a WebSocket of a connection, and d.l.
+func (d *dialer) upgrade(ctx context.Context, conn net.Conn, target *url.URL) (*websocket.Conn, error) {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
+	given := func(context.Context, string, string) (net.Conn, error) { return conn, nil }
 	tr := &http.Transport{
 		Protocols:              http1,
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: headerBytes,
-		DialContext:            d.dialPlain,
-		DialTLSContext:         d.dialTLS,
-		TLSClientConfig:        d.cfg.TLS.Clone(),
-	}
-	if d.proxy != nil && !tunnels(d.proxy) {
-		tr.Proxy = http.ProxyURL(d.proxy) // the HTTP client knows SOCKS
+		DialContext:            given,
+		DialTLSContext:         given,
 	}
 	client := &http.Client{
-		Transport:     &streaming{d: d, next: tr},
+		Transport:     &streaming{d: d, next: tr, raw: rawOf(conn)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	ws, resp, err := websocket.Dial(ctx, target.String(), d.options(client))
-	if err != nil {
-		return nil, d.explain(ctx, resp, err)
+	if err == nil {
+		return ws, nil
 	}
-	return ws, nil
+	e := &DialError{Step: StepUpgrade, Addr: d.addr, Err: plainError(err)}
+	switch {
+	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
+		e.Status, e.Err = resp.StatusCode, refusal(resp)
+	case ctx.Err() != nil:
+		e.Err = fmt.Errorf("no answer in time: %w", ctx.Err())
+	}
+	return nil, e
 }
 
 func (h *handle) options(client *http.Client) *websocket.DialOptions {
@@ -192,6 +211,7 @@ func (h *handle) take(ws *websocket.Conn, open Open) {
 type streaming struct {
 	d    *dialer
 	next http.RoundTripper
+	raw  net.Conn
 }
 
 func (s *streaming) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -203,45 +223,24 @@ func (s *streaming) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return resp, nil // the library says so
 	}
-	s.d.l = newLink(s.d.cfg.Limits, true, &socket{rw: rw, raw: s.d.raw}, wire.OurMaxFrame)
+	s.d.l = newLink(s.d.cfg.Limits, true, &socket{rw: rw, raw: s.raw}, wire.OurMaxFrame)
 	resp.Body = stream{s.d.l}
 	return resp, nil
 }
 
-// explain makes a typed error of what the library and the HTTP client said.
-func (d *dialer) explain(ctx context.Context, resp *http.Response, err error) error {
-	if d.l != nil {
-		d.l.cut(causeDropped) // the 101 was not a WebSocket's
+// refusal says what a server answered instead of 101, with the first line of its
+// text. That of a redirect is left out: it is an address.
+func refusal(resp *http.Response) error {
+	answer := fmt.Sprintf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	if resp.StatusCode/100 == 3 {
+		return fmt.Errorf("%s; redirects are not followed, so give the address it leads to", answer)
 	}
-	var typed *DialError
-	if errors.As(err, &typed) {
-		return typed
-	}
-	e := &DialError{Step: StepUpgrade, Addr: d.addr, Err: plainError(err)}
-	switch {
-	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
-		e.Status = resp.StatusCode
-		e.Err = fmt.Errorf("the server answered %d %s%s", resp.StatusCode, http.StatusText(resp.StatusCode), said(resp.Body))
-	case ctx.Err() != nil:
-		e.Err = fmt.Errorf("no answer in time: %w", ctx.Err())
-	case d.raw == nil: // only a SOCKS proxy gets here
-		e.Step = StepProxy
-	}
-	return e
-}
-
-// said quotes the beginning of a refusal's text.
-func said(body io.Reader) string {
-	if body == nil {
-		return ""
-	}
-	text, _ := io.ReadAll(io.LimitReader(body, 512))
-	line := strings.TrimSpace(strings.ToValidUTF8(string(text), ""))
-	line, _, _ = strings.Cut(line, "\n")
+	text, _ := io.ReadAll(resp.Body) // at most 1 KiB: the library cuts it
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if line == "" {
-		return ""
+		return errors.New(answer)
 	}
-	return fmt.Sprintf(": %q", wire.CutReason(line))
+	return fmt.Errorf("%s: %q", answer, wire.CutReason(line))
 }
 
 // plainError takes the URL, which may hold a secret, and the address, which is
@@ -252,7 +251,7 @@ func plainError(err error) error {
 		err = u.Err
 	}
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op != "proxyconnect" {
+	if errors.As(err, &op) {
 		err = op.Err
 	}
 	return err

@@ -32,8 +32,8 @@ type link struct {
 	inboundMax atomic.Int64
 
 	mu sync.Mutex
-	// rested is told when the pump ends.
-	rested sync.Cond
+	// change is told when the pump ends, and when sealed or over is set.
+	change sync.Cond
 	// running: the pump lives. It is started by kick, once started is set.
 	started, running bool
 
@@ -67,7 +67,7 @@ type link struct {
 func newLink(limits Limits, client bool, sock *socket, inboundMax int) *link {
 	l := &link{limits: limits.withDefaults(), client: client, sock: sock}
 	l.credit = newCredit(l.limits.InboundCredit)
-	l.rested.L = &l.mu
+	l.change.L = &l.mu
 	l.inboundMax.Store(int64(inboundMax))
 	l.stallTimer = time.AfterFunc(l.limits.WriteStall, func() {
 		l.cut("the peer took no byte for " + l.limits.WriteStall.String())
@@ -152,6 +152,7 @@ func (l *link) cut(cause string) {
 	l.mu.Lock()
 	l.because(cause)
 	l.gone, l.over = true, true
+	l.change.Broadcast()
 	l.mu.Unlock()
 	_ = l.sock.raw.Close() // wakes the reader and the pump
 	l.credit.close()

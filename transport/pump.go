@@ -69,6 +69,7 @@ func (l *link) step() bool {
 	case l.closing && !l.sealed && !l.over:
 		l.appendControl(finClose, closePayload(l.closeCode, l.closeReason))
 		l.sealed = true
+		l.change.Broadcast()
 		l.armClose(closeWait) // the handshake begins now
 		l.mu.Unlock()
 	case l.hangup:
@@ -97,7 +98,7 @@ func (l *link) rest() {
 	giveBack(l.spare)
 	l.out, l.spare = nil, nil
 	l.running = false
-	l.rested.Broadcast()
+	l.change.Broadcast()
 	l.mu.Unlock()
 }
 
@@ -111,6 +112,7 @@ func (l *link) put(frame []byte) {
 	}
 	l.mu.Lock()
 	l.over = true
+	l.change.Broadcast()
 	l.mu.Unlock()
 }
 
@@ -173,6 +175,7 @@ func (l *link) mute(err error) {
 	defer l.mu.Unlock()
 	l.because("writing: " + err.Error())
 	l.over, l.sealed = true, true
+	l.change.Broadcast()
 	if l.out != nil {
 		l.out.b = l.out.b[:0]
 	}

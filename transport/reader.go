@@ -45,6 +45,9 @@ type reader struct {
 
 // message reads one message and gives its frame to the sink.
 func (r *reader) message() error {
+	if r.discard {
+		r.l.awaitSeal()
+	}
 	_, src, err := r.l.ws.Reader(noDeadline) // text or binary: taken alike
 	if err != nil {
 		return err
@@ -125,6 +128,16 @@ func (r *reader) tooLarge(total int) bool {
 	return true
 }
 
+// awaitSeal returns when our close frame is written, or never will be. What comes
+// next may be the peer's close frame, whose answer must not take its place.
+func (l *link) awaitSeal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.sealed && !l.over {
+		l.change.Wait()
+	}
+}
+
 // grow doubles a full buffer, up to what is kept of a message and a little. It
 // follows what came, never what was announced.
 func grow(b []byte) []byte {
@@ -177,7 +190,7 @@ func (l *link) linger() {
 func (l *link) settle() {
 	l.mu.Lock()
 	for l.running || !l.gone {
-		l.rested.Wait()
+		l.change.Wait()
 	}
 	if l.closeTimer != nil {
 		l.closeTimer.Stop()

@@ -72,6 +72,7 @@ func (s stream) Close() error {
 	defer l.mu.Unlock()
 	if !l.gone {
 		l.over, l.hangup = true, true
+		l.change.Broadcast()
 		if !l.sealed { // then the time is running
 			l.armClose(closeWait)
 		}

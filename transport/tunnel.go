@@ -7,40 +7,42 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"time"
 )
 
-// tunnels reports whether a proxy is spoken to here. A WebSocket goes through an
-// HTTP proxy by CONNECT also without TLS (RFC 6455 section 4.1), which the HTTP
-// client does not do.
-func tunnels(proxy *url.URL) bool { return proxy.Scheme == "http" || proxy.Scheme == "https" }
-
-// dialPlain connects to the hub, or through the proxy to it.
-func (d *dialer) dialPlain(ctx context.Context, network, addr string) (net.Conn, error) {
-	if d.proxy == nil || !tunnels(d.proxy) {
-		return d.dialTCP(ctx, network, addr)
+// connect opens the connection to the hub: through the proxy if there is one, and
+// with TLS if asked for.
+func (d *dialer) connect(ctx context.Context, secure bool) (net.Conn, error) {
+	var conn net.Conn
+	var err error
+	if d.proxy == nil {
+		conn, err = dialTCP(ctx, d.addr)
+	} else {
+		conn, err = d.tunnel(ctx)
 	}
-	conn, err := d.dialProxy(ctx, network)
-	if err != nil {
-		return nil, err
+	if err != nil || !secure {
+		return conn, err
 	}
-	if err := d.connect(ctx, conn, addr); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return conn, nil
+	return d.wrapTLS(ctx, conn, d.addr)
 }
 
-// dialTLS connects as dialPlain does and makes it a TLS connection.
-func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := d.dialPlain(ctx, network, addr)
+// dialTCP opens a TCP connection.
+func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+	var nd net.Dialer
+	conn, err := nd.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, err
+		step := StepTCP
+		var dns *net.DNSError
+		if errors.As(err, &dns) {
+			step = StepDNS
+		}
+		return nil, &DialError{Step: step, Addr: addr, Err: plainError(err)}
 	}
-	return d.wrapTLS(ctx, conn, addr)
+	tune(conn)
+	return conn, nil
 }
 
 // wrapTLS does a TLS handshake with addr over conn.
@@ -65,71 +67,57 @@ func (d *dialer) wrapTLS(ctx context.Context, conn net.Conn, addr string) (net.C
 	return t, nil
 }
 
-// dialTCP opens d.raw.
-func (d *dialer) dialTCP(ctx context.Context, network, addr string) (net.Conn, error) {
-	var nd net.Dialer
-	conn, err := nd.DialContext(ctx, network, addr)
-	if err != nil {
-		step := StepTCP
-		var dns *net.DNSError
-		if errors.As(err, &dns) {
-			step = StepDNS
-		}
-		return nil, &DialError{Step: step, Addr: addr, Err: plainError(err)}
-	}
-	tune(conn)
-	d.raw = conn
-	return conn, nil
-}
-
-// dialProxy connects to the proxy itself. What fails there is the proxy's step.
-func (d *dialer) dialProxy(ctx context.Context, network string) (net.Conn, error) {
+// tunnel opens a connection to the hub through the proxy. A WebSocket goes by
+// CONNECT also without TLS (RFC 6455 section 4.1), which the HTTP client's own
+// proxying does not do.
+func (d *dialer) tunnel(ctx context.Context) (net.Conn, error) {
 	port := d.proxy.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[d.proxy.Scheme]
 	}
 	addr := net.JoinHostPort(d.proxy.Hostname(), port)
-	conn, err := d.dialTCP(ctx, network, addr)
+	conn, err := dialTCP(ctx, addr)
 	if err == nil && d.proxy.Scheme == "https" {
 		conn, err = d.wrapTLS(ctx, conn, addr)
 	}
 	var typed *DialError
-	if errors.As(err, &typed) {
+	if errors.As(err, &typed) { // what fails on the way to the proxy is its step
 		return nil, &DialError{Step: StepProxy, Addr: addr, Err: fmt.Errorf("%s: %w", typed.Step, typed.Err)}
 	}
-	return conn, err
+	if status, err := d.askConnect(ctx, conn); err != nil {
+		_ = conn.Close()
+		if ctx.Err() != nil {
+			err = fmt.Errorf("no answer in time: %w", ctx.Err())
+		}
+		return nil, &DialError{Step: StepProxy, Addr: addr, Status: status, Err: plainError(err)}
+	}
+	return conn, nil
 }
 
-// connect asks the proxy for a tunnel to addr.
-func (d *dialer) connect(ctx context.Context, conn net.Conn, addr string) error {
-	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
+// askConnect asks the proxy at the other end of conn for a tunnel to the hub.
+func (d *dialer) askConnect(ctx context.Context, conn net.Conn) (status int, err error) {
+	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: d.addr}, Host: d.addr, Header: http.Header{}}
 	if u := d.proxy.User; u != nil {
 		password, _ := u.Password()
 		secret := base64.StdEncoding.EncodeToString([]byte(u.Username() + ":" + password))
 		req.Header.Set("Proxy-Authorization", "Basic "+secret)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	failed := func(status int, err error) error {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return &DialError{Step: StepProxy, Addr: d.proxy.Host, Status: status, Err: err}
-	}
 	if err := req.Write(conn); err != nil {
-		return failed(0, plainError(err))
+		return 0, err
 	}
-	in := bufio.NewReader(conn)
+	in := bufio.NewReader(io.LimitReader(conn, headerBytes))
 	resp, err := http.ReadResponse(in, req)
 	if err != nil {
-		return failed(0, plainError(err))
+		return 0, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return failed(resp.StatusCode, fmt.Errorf("it answered %d %s to CONNECT %s",
-			resp.StatusCode, http.StatusText(resp.StatusCode), addr))
+		return resp.StatusCode, fmt.Errorf("it answered %d %s to CONNECT %s",
+			resp.StatusCode, http.StatusText(resp.StatusCode), d.addr)
 	}
 	if in.Buffered() > 0 {
-		return failed(0, errors.New("it sent bytes of its own after CONNECT"))
+		return resp.StatusCode, errors.New("it sent bytes of its own after its answer to CONNECT")
 	}
-	return nil
+	return resp.StatusCode, nil
 }
