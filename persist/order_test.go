@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -114,23 +114,27 @@ func TestRemoveThatFailsLeavesTheRecord(t *testing.T) {
 	}
 }
 
-// Weakness 26: one id's slow disk is not another id's.
-func TestSavesOfDifferentIDsDoNotWaitForEachOther(t *testing.T) {
-	s := open(t, t.TempDir())
-	stuck, goOn := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	spy(s, func(step string) error {
-		if step == "sync TEMP" {
-			once.Do(func() {
-				close(stuck)
-				<-goOn
-			})
+// hangingSync makes the first save hang in its sync until the hold is released,
+// at the test's end at the latest.
+func hangingSync(t *testing.T, s *Files) (*Hold, *spyFolder) {
+	hold := NewHold()
+	t.Cleanup(hold.Release)
+	var one atomic.Bool
+	return hold, spy(s, func(step string) error {
+		if step == "sync TEMP" && !one.Swap(true) {
+			hold.wait()
 		}
 		return nil
 	})
+}
+
+// Weakness 26: one id's slow disk is not another id's.
+func TestSavesOfDifferentIDsDoNotWaitForEachOther(t *testing.T) {
+	s := open(t, t.TempDir())
+	hold, _ := hangingSync(t, s)
 	slow := make(chan error, 1)
 	go func() { slow <- s.Save(record("slow")) }()
-	<-stuck
+	<-hold.Arrived()
 	quick := make(chan error, 1)
 	go func() {
 		quick <- errors.Join(s.Save(record("quick")), s.Remove(lease.Key("quick")), s.Save(record("quick")))
@@ -146,7 +150,7 @@ func TestSavesOfDifferentIDsDoNotWaitForEachOther(t *testing.T) {
 	if e := onlyEntryOf(t, s, "quick"); e.DaemonID != "quick" {
 		t.Errorf("while one save hangs: %+v", e)
 	}
-	close(goOn)
+	hold.Release()
 	if err := <-slow; err != nil {
 		t.Error(err)
 	}
@@ -166,24 +170,17 @@ func onlyEntryOf(t *testing.T, s *Files, id string) lease.Entry {
 // by its removal, so a removal must not overtake a save that hangs.
 func TestRemoveComesAfterASaveThatHangs(t *testing.T) {
 	s := open(t, t.TempDir())
-	stuck, goOn := make(chan struct{}), make(chan struct{})
-	f := spy(s, func(step string) error {
-		if step == "sync TEMP" {
-			close(stuck)
-			<-goOn
-		}
-		return nil
-	})
+	hold, f := hangingSync(t, s)
 	saved, removed := make(chan error, 1), make(chan error, 1)
 	go func() { saved <- s.Save(record("a")) }()
-	<-stuck
+	<-hold.Arrived()
 	go func() { removed <- s.Remove(lease.Key("a")) }()
 	waitUntil(t, "the removal waits", func() bool {
 		s.keys.mu.Lock()
 		defer s.keys.mu.Unlock()
 		return s.keys.keys[lease.Key("a")].users == 2
 	})
-	close(goOn)
+	hold.Release()
 	if err := errors.Join(<-saved, <-removed); err != nil {
 		t.Fatal(err)
 	}
@@ -213,17 +210,10 @@ func waitUntil(t *testing.T, what string, cond func() bool) {
 func TestCloseWaitsForTheSaveUnderWay(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	stuck, goOn := make(chan struct{}), make(chan struct{})
-	spy(s, func(step string) error {
-		if step == "sync TEMP" {
-			close(stuck)
-			<-goOn
-		}
-		return nil
-	})
+	hold, _ := hangingSync(t, s)
 	saved, closed := make(chan error, 1), make(chan error, 1)
 	go func() { saved <- s.Save(record("a")) }()
-	<-stuck
+	<-hold.Arrived()
 	go func() { closed <- s.Close() }()
 	waitUntil(t, "Close waits", func() bool {
 		if s.life.TryRLock() { // refused as soon as a writer waits
@@ -236,7 +226,7 @@ func TestCloseWaitsForTheSaveUnderWay(t *testing.T) {
 	if _, err := Open(dir, Options{}); !errors.As(err, &locked) {
 		t.Errorf("Open during Close = %v, want a LockedError", err)
 	}
-	close(goOn)
+	hold.Release()
 	if err := errors.Join(<-saved, <-closed); err != nil {
 		t.Fatal(err)
 	}
