@@ -66,6 +66,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // D01: a chain that is always one fork ahead of a list ends before the verdict,
 // within grace + 5 s, whether its leader is still there or not.
 func TestStopEndsForkStorm(t *testing.T) {
+	t.Parallel()
 	for name, more := range map[string][]string{"leader_stays": nil, "leader_dies": {"--leader-dies"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,6 +110,7 @@ time.sleep(40)`, beat, "--tag", tag))
 // D02: the leader's end is not the tree's end, whether it ends before the stop or
 // at it; a member that ignores TERM sees KILL, after the grace.
 func TestStopEndsMembersWhoseLeaderIsGone(t *testing.T) {
+	t.Parallel()
 	for mode, want := range map[string]Exit{"stubborn": {Code: 0}, "late": {Code: 143}} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -146,6 +148,7 @@ func abs(t *testing.T, path string) string {
 // environment tag, is dead before the verdict: after a stop, and after the leader's
 // own end.
 func TestStopReachesSetsidEscape(t *testing.T) {
+	t.Parallel()
 	for _, leader := range []string{"stay", "exit"} {
 		t.Run("leader_"+leader, func(t *testing.T) {
 			t.Parallel()
@@ -168,6 +171,7 @@ func TestStopReachesSetsidEscape(t *testing.T) {
 // D03, protocol section 8: a daemon that is killed leaves nothing behind, although
 // nobody is left who could ask for it.
 func TestDaemonKilledLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for _, leader := range []string{"stay", "exit"} {
 		t.Run("leader_"+leader, func(t *testing.T) {
 			t.Parallel()

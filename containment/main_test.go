@@ -6,11 +6,13 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,11 +32,11 @@ func TestMain(m *testing.M) {
 		// A program that never calls SupervisorMain.
 		_, err := Start(Config{Supervisor: os.Getenv("SUPERVISOR")}, shell("exit 0"))
 		fmt.Println(errors.Is(err, ErrNoSupervisor), err)
-		os.Exit(0)
+		syscall.Exit(0) // without the race detector's second of waiting
 	}
 	SupervisorMain()
 	if os.Getenv(helperEnv) == "daemon" {
-		os.Exit(helperDaemon())
+		syscall.Exit(helperDaemon())
 	}
 	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
 	if err != nil {
@@ -42,6 +44,11 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	interpreter = strings.TrimSpace(string(out))
+	// These tests wait most of their time; more of them at once fit on few cores.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -175,6 +182,9 @@ func (r *run) clean() Receipt {
 	}
 	if receipt.Mechanism != LevelSupervisor || receipt.Weak || receipt.Survivors != nil {
 		r.t.Errorf("receipt %+v; want mechanism %q, not weak, no survivors", receipt, LevelSupervisor)
+	}
+	if said := r.tail.String(); said != "" { // a panic, or the race detector
+		r.t.Errorf("the supervisor wrote to stderr%s", said)
 	}
 	return receipt
 }

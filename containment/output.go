@@ -19,8 +19,9 @@ type output struct {
 	file  *os.File
 	ended func() // called once, when there is nothing more to read
 
-	over  atomic.Bool
-	close sync.Once
+	over   atomic.Bool // the tree has its verdict
+	closed atomic.Bool
+	close  sync.Once
 }
 
 // Read is for one reader at a time. It ends with [io.EOF].
@@ -36,21 +37,23 @@ func (o *output) Read(p []byte) (int, error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			continue // only set together with over
 		}
-		o.shut()
-		if errors.Is(err, os.ErrClosed) {
-			err = io.EOF
-		}
-		return 0, err
+		return 0, o.end(err)
 	}
 	n, err := readNow(o.file, p)
 	if n > 0 {
 		return n, nil
 	}
-	o.shut()
-	if err == nil || errors.Is(err, os.ErrClosed) {
-		err = io.EOF
+	return 0, o.end(err)
+}
+
+// end closes the pipe after its last read. That it is closed already is the end,
+// too, and no error.
+func (o *output) end(err error) error {
+	if o.closed.Load() {
+		return io.EOF
 	}
-	return 0, err
+	o.shut()
+	return err
 }
 
 // finish ends the waiting: the tree has its verdict.
@@ -63,6 +66,7 @@ func (o *output) finish() {
 // shut closes the pipe. It may be called at any time, from any goroutine.
 func (o *output) shut() {
 	o.close.Do(func() {
+		o.closed.Store(true)
 		_ = o.file.Close()
 		o.ended()
 	})

@@ -16,6 +16,9 @@ const (
 	// watchMargin is added to what a supervisor may take by its own clock, before
 	// the daemon stops believing in it.
 	watchMargin = 5 * time.Second
+	// wakeEvery is how often a supervisor is told to go on, should a member of its
+	// run have stopped it. To one that runs it is nothing.
+	wakeEvery = time.Second
 	// stderrTail is how much of a supervisor's own stderr is kept, in bytes.
 	stderrTail = 2 << 10
 )
@@ -74,6 +77,7 @@ func launch(cfg Config, level Level, exe string) (*Tree, error) {
 		verdict: make(chan Report, 1),
 		done:    make(chan struct{}),
 		proven:  make(chan struct{}),
+		watched: make(chan struct{}),
 		ends:    make(chan struct{}, 2),
 	}
 	ended := func() { t.ends <- struct{}{} }
@@ -190,11 +194,17 @@ func (t *Tree) handshake(spec Spec, path string) error {
 }
 
 func (t *Tree) expect(timer *time.Timer) (word, bool) {
-	select {
-	case w, ok := <-t.words:
-		return w, ok
-	case <-timer.C:
-		return word{}, false
+	tick := time.NewTicker(wakeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case w, ok := <-t.words:
+			return w, ok
+		case <-tick.C:
+			wake(t.cmd.Process)
+		case <-timer.C:
+			return word{}, false
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ type Tree struct {
 	done    chan struct{} // closed when result is set
 	result  Report
 	proven  chan struct{}
+	watched chan struct{} // closed when the supervisor is gone and was reaped
 }
 
 // Stdout is what the tree writes to its standard output. One goroutine reads it, to
@@ -128,18 +129,26 @@ func (t *Tree) Close() error {
 	_, err := t.Wait()
 	t.stdout.shut()
 	t.stderr.shut()
+	if err == nil {
+		<-t.watched // the supervisor has ended, nothing of the tree is left here
+	}
 	return err
 }
 
 // watch turns what the supervisor says into what the tree's methods tell.
 func (t *Tree) watch() {
+	defer close(t.watched)
 	w := &watcher{tree: t, begun: time.Now()}
 	w.bound, w.drain = stoppedTimer(), stoppedTimer()
 	defer w.bound.Stop()
 	defer w.drain.Stop()
+	tick := time.NewTicker(wakeEvery)
+	defer tick.Stop()
 	stopped := t.stopped
 	for !w.decided {
 		select {
+		case <-tick.C:
+			wake(t.cmd.Process)
 		case said, ok := <-t.words:
 			if !ok {
 				w.lost()
