@@ -66,9 +66,6 @@ type Config struct {
 	MaxRunsPerDaemon int
 	// LogBytes bounds one run's event log. Default 8 MiB.
 	LogBytes int
-	// InboundCredit bounds the bytes between a socket's reader and its runs'
-	// logs. Default 4 MiB.
-	InboundCredit int
 	// OutboundBytes bounds a connection's outbound queue; 64 KiB of it are
 	// reserved for control frames. Default 16 MiB.
 	OutboundBytes int
@@ -118,7 +115,6 @@ func (c Config) withDefaults() Config {
 	c.MaxRuns = or(c.MaxRuns, 1024)
 	c.MaxRunsPerDaemon = or(c.MaxRunsPerDaemon, 64)
 	c.LogBytes = or(c.LogBytes, 8<<20)
-	c.InboundCredit = or(c.InboundCredit, 4<<20)
 	c.OutboundBytes = or(c.OutboundBytes, 16<<20)
 	c.FlushBytes = or(c.FlushBytes, 256<<10)
 	c.ToolCalls = or(c.ToolCalls, 8)
@@ -170,7 +166,6 @@ func (c Config) Validate() error {
 		{"MaxRuns", c.MaxRuns},
 		{"MaxRunsPerDaemon", c.MaxRunsPerDaemon},
 		{"LogBytes", c.LogBytes},
-		{"InboundCredit", c.InboundCredit},
 		{"OutboundBytes", c.OutboundBytes},
 		{"FlushBytes", c.FlushBytes},
 		{"ToolCalls", c.ToolCalls},
