@@ -55,7 +55,7 @@ func start(t *testing.T, store actors.Store, cfg actors.Config) *house {
 		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := hub.Stop(testContext(t)); err != nil {
+		if err := hub.Stop(testContext(t)); err != nil && hub.Err() == nil {
 			t.Errorf("stop: %v", err)
 		}
 	})

@@ -125,3 +125,17 @@ func (p *peer) barrier() {
 	p.send(`{"type":"daemon.ping"}`)
 	p.expect("daemon.pong")
 }
+
+// closedAnyhow reads until the socket ends, however it ends.
+func (p *peer) closedAnyhow() {
+	p.t.Helper()
+	for {
+		_, _, err := p.conn.Read(testContext(p.t))
+		if errors.Is(err, context.DeadlineExceeded) {
+			p.t.Fatal("the socket was not closed")
+		}
+		if err != nil {
+			return
+		}
+	}
+}
