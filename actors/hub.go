@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,13 +61,14 @@ type hubActor struct {
 	daemons map[string]*hubDaemon // by daemon id: who holds it
 	fences  map[string]*hubFence  // by key
 	jobs    map[string]*hubJob    // by run id
-	order   []string              // run ids, oldest first
+	ended   []string              // ids of the ended ones that are kept, in order of their end
 	keys    map[string]string     // idempotency key to run id
 	waiters []*hubWaiter
 	clears  map[string]*hubClear
 	stops   []step.Token
 
-	open          int // runs that have not ended
+	open          int    // runs that have not ended
+	placed        uint64 // runs so far; numbers them
 	retainedBytes int
 	retention     step.Alarm
 	fenceCount    int
@@ -96,6 +98,7 @@ type hubJob struct {
 	ref     step.Ref
 	info    RunInfo
 	key     string // of the daemon
+	number  uint64
 	started bool
 	asking  []step.Token // RunAsks that wait for the start
 	idem    string
@@ -187,9 +190,9 @@ func (h *hubActor) handleCaller(now time.Time, message HubMessage, fx *step.Effe
 	case DaemonsAsk:
 		fx.Reply(m.Token, h.listDaemons())
 	case RunsAsk:
-		runs := make([]RunInfo, 0, len(h.order))
-		for _, id := range h.order {
-			runs = append(runs, h.jobs[id].info)
+		runs := make([]RunInfo, 0, len(h.jobs))
+		for _, j := range h.byAge() {
+			runs = append(runs, j.info)
 		}
 		fx.Reply(m.Token, runs)
 	case RunFind:
@@ -224,6 +227,11 @@ func (h *hubActor) expired(now time.Time, t step.Timer, fx *step.Effects) {
 	}
 }
 
+// byAge lists all runs, oldest first.
+func (h *hubActor) byAge() []*hubJob {
+	return slices.SortedFunc(maps.Values(h.jobs), func(a, b *hubJob) int { return cmp.Compare(a.number, b.number) })
+}
+
 // sorted iterates over a map in key order: map order must not reach an effect.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
@@ -242,12 +250,8 @@ func (h *hubActor) describe(d *hubDaemon) DaemonInfo {
 		DaemonID: d.id, Incarnation: d.conn.hello.Incarnation, Remote: d.conn.hello.Remote, ConnectedAt: d.conn.since,
 		OpenRuns: []string{}, Extensions: d.conn.hello.Extensions.Strings(), Metadata: RawJSON(d.conn.hello.Metadata),
 	}
-	for _, id := range h.order {
-		if j := h.jobs[id]; !j.ended() && j.info.Incarnation == i.Incarnation {
-			i.OpenRuns = append(i.OpenRuns, id)
-		}
-	}
 	if f := h.fences[d.key]; f != nil {
+		i.OpenRuns = append(i.OpenRuns, f.open...)
 		i.Cancelling = f.status.Cancelling > 0
 		i.Fenced = f.status.Phase == PhaseFenced
 	}
@@ -257,7 +261,7 @@ func (h *hubActor) describe(d *hubDaemon) DaemonInfo {
 func (h *hubActor) status() Status {
 	s := Status{
 		Listening: h.state == hubListening, Stopping: h.state > hubListening,
-		OpenRuns: h.open, RetainedRuns: len(h.order) - h.open,
+		OpenRuns: h.open, RetainedRuns: len(h.ended),
 	}
 	for _, d := range h.daemons {
 		if !d.admitting {
@@ -289,9 +293,8 @@ func (h *hubActor) AppendState(b []byte) []byte {
 		f := h.fences[key]
 		b = fmt.Appendf(b, " fence=%s/%d/%s/%d/%t/%t", key, f.status.Phase, f.status.Info.FenceID, f.status.Cancelling, f.status.Failing, f.broken)
 	}
-	for _, id := range h.order {
-		j := h.jobs[id]
-		b = fmt.Appendf(b, " job=%s@%s/%s/%t/%d", id, j.info.Incarnation, j.info.State, j.started, len(j.asking))
+	for _, j := range h.byAge() {
+		b = fmt.Appendf(b, " job=%s@%s/%s/%t/%d", j.info.RunID, j.info.Incarnation, j.info.State, j.started, len(j.asking))
 	}
 	for _, key := range sorted(h.clears) {
 		b = fmt.Appendf(b, " clear=%s/%t", key, h.clears[key].closing)

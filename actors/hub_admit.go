@@ -22,7 +22,7 @@ func (h *hubActor) helloFrom(now time.Time, from step.Ref, m Hello, fx *step.Eff
 func (h *hubActor) judge(now time.Time, c *hubConn, fx *step.Effects) {
 	id := c.hello.DaemonID
 	if d := h.daemons[id]; d != nil {
-		if d.admitting || d.newcomer != nil || h.openOn(d.key) > 0 || now.Sub(d.probedAt) < h.cfg.ProbePause {
+		if d.admitting || d.newcomer != nil || len(h.fences[d.key].open) > 0 || now.Sub(d.probedAt) < h.cfg.ProbePause {
 			h.reject(c, "daemon_id is already connected; stop the other daemon or use another id", fx)
 			return
 		}
@@ -40,7 +40,8 @@ func (h *hubActor) judge(now time.Time, c *hubConn, fx *step.Effects) {
 		h.reject(c, "this daemon_id is fenced until the hub restarts (internal error)", fx)
 		return
 	}
-	h.daemons[id] = &hubDaemon{id: id, key: key, conn: c, admitting: true}
+	f.holder = &hubDaemon{id: id, key: key, conn: c, admitting: true}
+	h.daemons[id] = f.holder
 	fx.Send(f.ref, Admit{Incarnation: c.hello.Incarnation, DaemonID: id, Metadata: c.hello.Metadata})
 }
 
@@ -77,10 +78,10 @@ func (h *hubActor) admitAnswer(now time.Time, m AdmitAnswer, fx *step.Effects) {
 	}
 	switch {
 	case h.state != hubListening:
-		delete(h.daemons, d.id)
+		h.letGo(d)
 		fx.Send(c.ref, CloseConn{Code: 1001, Reason: "the hub is stopping; try again later"})
 	case !m.OK:
-		delete(h.daemons, d.id)
+		h.letGo(d)
 		h.reject(c, fencedReason(m.Status), fx)
 	default:
 		d.admitting = false
@@ -112,11 +113,11 @@ func (h *hubActor) gone(now time.Time, m Gone, fx *step.Effects) {
 	case d.newcomer == c:
 		d.newcomer = nil
 	case d.conn == c:
-		delete(h.daemons, id)
+		h.letGo(d)
 		if !d.admitting {
 			fx.Do(OpObserve{Fact{Kind: FactGone, DaemonID: id, Text: m.Reason}})
 			fx.Send(h.fences[d.key].ref, LostLeases{Incarnation: m.Incarnation, Reason: ReasonDisconnected, Open: m.Open})
-			h.tellJobs(m.Incarnation, LostConn{Reason: m.Reason}, fx)
+			h.tellJobs(d.key, LostConn{Reason: m.Reason}, fx)
 		}
 		if d.newcomer != nil && h.state == hubListening {
 			h.judge(now, d.newcomer, fx)
@@ -130,12 +131,19 @@ func (h *hubActor) gone(now time.Time, m Gone, fx *step.Effects) {
 	h.stopOn(fx)
 }
 
-// tellJobs sends a message to every open run of a connection, oldest first.
-func (h *hubActor) tellJobs(incarnation string, m JobMessage, fx *step.Effects) {
-	for _, id := range h.order {
-		if j := h.jobs[id]; j.info.Incarnation == incarnation && !j.ended() {
-			fx.Send(j.ref, m)
-		}
+// letGo takes an id from its holder.
+func (h *hubActor) letGo(d *hubDaemon) {
+	delete(h.daemons, d.id)
+	if f := h.fences[d.key]; f != nil && f.holder == d {
+		f.holder = nil
+	}
+}
+
+// tellJobs sends a message to every open run of a daemon id, oldest first. They
+// are all on one connection: no other is admitted while one of them is leased.
+func (h *hubActor) tellJobs(key string, m JobMessage, fx *step.Effects) {
+	for _, id := range h.fences[key].open {
+		fx.Send(h.jobs[id].ref, m)
 	}
 }
 
@@ -150,10 +158,8 @@ func (h *hubActor) blast(now time.Time, incarnation string, connFailed bool, fx 
 	if d == nil || d.conn != c {
 		return
 	}
-	if f := h.fences[d.key]; f != nil {
-		fx.Send(f.ref, LostLeases{Incarnation: incarnation, Reason: ReasonInternal, All: true})
-	}
-	h.tellJobs(incarnation, Fail{}, fx)
+	fx.Send(h.fences[d.key].ref, LostLeases{Incarnation: incarnation, Reason: ReasonInternal, All: true})
+	h.tellJobs(d.key, Fail{}, fx)
 	if connFailed {
 		h.gone(now, Gone{Incarnation: incarnation, Reason: ReasonInternal}, fx)
 		return

@@ -18,6 +18,9 @@ type hubFence struct {
 	entry *lease.Entry
 	// broken: the actor failed, so the id is refused until restart.
 	broken bool
+	// holder is who holds the id; open are its open runs, oldest first.
+	holder *hubDaemon
+	open   []string
 }
 
 // hubClear is an operator's clear that is under way.
@@ -92,12 +95,7 @@ func (h *hubActor) retireFence(key string, fx *step.Effects) {
 	if f == nil || f.broken || f.status.Phase != PhaseClear || f.status.Failing || f.status.Cancelling > 0 || h.clears[key] != nil {
 		return
 	}
-	for _, d := range h.daemons {
-		if d.key == key {
-			return
-		}
-	}
-	if h.openOn(key) > 0 {
+	if f.holder != nil || len(f.open) > 0 {
 		return
 	}
 	fx.Send(f.ref, RetireFence{})
@@ -117,11 +115,9 @@ func (h *hubActor) fenceFailed(now time.Time, ref step.Ref, fx *step.Effects) {
 			delete(h.clears, key)
 			fx.Reply(c.ask.Token, errorf(CodeInternal, "the fence of this daemon has failed; restart the hub"))
 		}
-		for _, id := range sorted(h.daemons) {
-			if d := h.daemons[id]; d.key == key {
-				f.status.Info.DaemonID = id
-				h.blast(now, d.conn.hello.Incarnation, false, fx)
-			}
+		if d := f.holder; d != nil {
+			f.status.Info.DaemonID = d.id
+			h.blast(now, d.conn.hello.Incarnation, false, fx)
 		}
 	}
 }
@@ -156,31 +152,18 @@ func (h *hubActor) clearAsk(m ClearAsk, fx *step.Effects) {
 		fx.Reply(m.Token, errorf(CodeBusy, "this fence is being cleared already; look again in a moment"))
 		return
 	}
-	if open := h.openRuns(m.Key); len(open) > 0 {
-		fx.Reply(m.Token, errorf(CodeBusy, "other runs of this daemon are open: %s; cancel them or wait for their end, then clear the fence", strings.Join(open, ", ")))
+	if len(f.open) > 0 {
+		fx.Reply(m.Token, errorf(CodeBusy, "other runs of this daemon are open: %s; cancel them or wait for their end, then clear the fence", strings.Join(f.open, ", ")))
 		return
 	}
 	c := &hubClear{ask: m}
 	h.clears[m.Key] = c
-	for _, id := range sorted(h.daemons) {
-		if d := h.daemons[id]; d.key == m.Key && !d.admitting {
-			c.closing = true
-			fx.Send(d.conn.ref, CloseConn{Code: 1012, Reason: "the fence of this daemon was cleared; dial again"})
-		}
-	}
-	if !c.closing {
+	if d := f.holder; d != nil && !d.admitting {
+		c.closing = true
+		fx.Send(d.conn.ref, CloseConn{Code: 1012, Reason: "the fence of this daemon was cleared; dial again"})
+	} else {
 		fx.Send(f.ref, Clear{FenceID: m.FenceID, Reason: m.Reason})
 	}
-}
-
-func (h *hubActor) openRuns(key string) []string {
-	var open []string
-	for _, id := range h.order {
-		if j := h.jobs[id]; j.key == key && !j.ended() {
-			open = append(open, id)
-		}
-	}
-	return open
 }
 
 // clearOn goes on with a clear whose connection is gone.

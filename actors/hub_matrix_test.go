@@ -15,7 +15,7 @@ func TestHubMatrix(t *testing.T) {
 	build := func() step.Machine { return newHub(hubConfig{config: cfg, durable: true, prefix: "p"}) }
 	state := func(m step.Machine) string {
 		h := m.(*hubActor)
-		return fmt.Sprintf("%s d%d r%d/%d", h.state, len(h.daemons), h.open, len(h.order))
+		return fmt.Sprintf("%s d%d r%d/%d", h.state, len(h.daemons), h.open, len(h.jobs))
 	}
 	key := lease.Key("box")
 	listening := []told{{m: step.Boot{}}, {m: ListenAsk{Token: 1}}, {m: step.Answer{Question: 1, Value: "addr"}}}

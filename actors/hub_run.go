@@ -94,15 +94,16 @@ func (h *hubActor) place(now time.Time, m RunAsk, fx *step.Effects) *Error {
 	if h.open >= h.cfg.MaxRuns {
 		return errorf(CodeBusy, "the hub has %d open runs, its limit (max runs); try again later", h.open)
 	}
-	if n := h.openOn(key); n >= h.cfg.MaxRunsPerDaemon {
+	if n := len(f.open); n >= h.cfg.MaxRunsPerDaemon {
 		return errorf(CodeBusy, "daemon %q has %d open runs, its limit (max runs per daemon); try again later", spec.DaemonID, n)
 	}
 	ref := step.Ref{Kind: KindJob, ID: m.RunID}
-	j := &hubJob{ref: ref, key: key, idem: spec.IdemKey, hash: spec.IdemHash, asking: []step.Token{m.Token}}
+	h.placed++
+	j := &hubJob{ref: ref, key: key, number: h.placed, idem: spec.IdemKey, hash: spec.IdemHash, asking: []step.Token{m.Token}}
 	job := newJob(m.RunID, spec, d.conn.hello.Incarnation, d.conn.ref, f.ref, h.cfg, now)
 	j.info = job.info()
 	h.jobs[m.RunID] = j
-	h.order = append(h.order, m.RunID)
+	f.open = append(f.open, m.RunID)
 	h.open++
 	if spec.IdemKey != "" {
 		h.keys[spec.IdemKey] = m.RunID
@@ -114,16 +115,6 @@ func (h *hubActor) place(now time.Time, m RunAsk, fx *step.Effects) *Error {
 // startSize is the size of the run.start frame, without building it.
 func startSize(run string, payload []byte) int {
 	return len(wire.AppendStart(nil, run, []byte("{}"))) - len("{}") + len(payload)
-}
-
-func (h *hubActor) openOn(key string) int {
-	n := 0
-	for _, id := range h.order {
-		if j := h.jobs[id]; j.key == key && !j.ended() {
-			n++
-		}
-	}
-	return n
 }
 
 func (h *hubActor) jobStarted(m JobStarted, fx *step.Effects) {
@@ -153,6 +144,8 @@ func (h *hubActor) jobEnded(now time.Time, m JobEnded, fx *step.Effects) {
 	out := m.Outcome
 	j.info.State, j.info.Outcome, j.bytes = StateEnded, &out, m.LogBytes
 	h.open--
+	f := h.fences[j.key]
+	f.open = slices.DeleteFunc(f.open, func(id string) bool { return id == m.RunID })
 	h.retainedBytes += j.bytes
 	if out.Result == Refused {
 		err := errorf(out.Code, "%s", out.Message)
@@ -164,6 +157,7 @@ func (h *hubActor) jobEnded(now time.Time, m JobEnded, fx *step.Effects) {
 		h.forgetJob(j, fx)
 	} else {
 		h.answerPlaced(j, fx)
+		h.ended = append(h.ended, m.RunID)
 		h.sweep(now, fx)
 	}
 	h.retireFence(j.key, fx)
@@ -174,7 +168,6 @@ func (h *hubActor) jobEnded(now time.Time, m JobEnded, fx *step.Effects) {
 func (h *hubActor) forgetJob(j *hubJob, fx *step.Effects) {
 	fx.Send(j.ref, Retire{})
 	delete(h.jobs, j.info.RunID)
-	h.order = slices.DeleteFunc(h.order, func(id string) bool { return id == j.info.RunID })
 	h.retainedBytes -= j.bytes
 	if h.keys[j.idem] == j.info.RunID {
 		delete(h.keys, j.idem)
@@ -183,23 +176,19 @@ func (h *hubActor) forgetJob(j *hubJob, fx *step.Effects) {
 
 // sweep ends the retention of ended runs: by age, by number, by bytes.
 func (h *hubActor) sweep(now time.Time, fx *step.Effects) {
-	var oldest time.Time
-	for _, id := range slices.Clone(h.order) {
-		j := h.jobs[id]
-		if !j.ended() {
-			continue
-		}
-		age := now.Sub(j.info.Outcome.EndedAt)
-		if age >= h.cfg.Retention || len(h.order)-h.open > h.cfg.RetainedRuns || h.retainedBytes > h.cfg.RetainedBytes {
+	for len(h.ended) > 0 {
+		j := h.jobs[h.ended[0]]
+		if j != nil { // its actor may have failed since
+			left := j.info.Outcome.EndedAt.Add(h.cfg.Retention).Sub(now)
+			if left > 0 && len(h.ended) <= h.cfg.RetainedRuns && h.retainedBytes <= h.cfg.RetainedBytes {
+				if !h.retention.Armed() {
+					h.retention.Set(fx, "retention", "", left)
+				}
+				return
+			}
 			h.forgetJob(j, fx)
-			continue
 		}
-		if oldest.IsZero() || j.info.Outcome.EndedAt.Before(oldest) {
-			oldest = j.info.Outcome.EndedAt
-		}
-	}
-	if !oldest.IsZero() && !h.retention.Armed() {
-		h.retention.Set(fx, "retention", "", oldest.Add(h.cfg.Retention).Sub(now))
+		h.ended = h.ended[1:]
 	}
 }
 

@@ -67,8 +67,8 @@ func (h *hubActor) stopAsk(m StopAsk, fx *step.Effects) {
 		}
 		fx.Send(h.daemons[id].conn.ref, NoHolds{})
 	}
-	for _, id := range h.order {
-		if j := h.jobs[id]; !j.ended() {
+	for _, j := range h.byAge() {
+		if !j.ended() {
 			fx.Send(j.ref, StopRun{})
 		}
 	}
@@ -88,8 +88,8 @@ func (h *hubActor) stopOn(fx *step.Effects) {
 	}
 	h.become(hubStopped)
 	fx.Do(OpCloseListener{})
-	for _, id := range slices.Clone(h.order) {
-		h.forgetJob(h.jobs[id], fx)
+	for _, j := range h.byAge() {
+		h.forgetJob(j, fx)
 	}
 	for _, key := range sorted(h.fences) {
 		if f := h.fences[key]; !f.broken {
