@@ -99,6 +99,7 @@ func (c *Conn) Handle(now time.Time, from step.Ref, message any, fx *step.Effect
 		c.live.heardAt = now
 	case step.Expired:
 		c.expired(now, m.Timer, fx)
+	case step.Forgotten: // nobody waits for a connection
 	case ConnMessage:
 		if c.state != connGone {
 			c.handle(now, from, m, fx)

@@ -137,12 +137,7 @@ func (h *Hub) Daemons(ctx context.Context) ([]DaemonInfo, error) {
 // WaitForDaemon returns when the daemon is connected and can take work. It fails
 // at once when the id is fenced, and when ctx ends.
 func (h *Hub) WaitForDaemon(ctx context.Context, daemonID string) (DaemonInfo, error) {
-	key := uuid.NewString()
-	d, err := ask[DaemonInfo](ctx, h, HubRef, func(t step.Token) any { return WaitAsk{Token: t, Key: key, DaemonID: daemonID} })
-	if ctx.Err() != nil {
-		h.host.Send(HubRef, HubRef, ForgetAsk{Key: key})
-	}
-	return d, err
+	return ask[DaemonInfo](ctx, h, HubRef, func(t step.Token) any { return WaitAsk{Token: t, DaemonID: daemonID} })
 }
 
 // Fences lists every fence, by key.

@@ -57,7 +57,7 @@ func (h *Hub) Run(ctx context.Context, req RunRequest) (*Run, error) {
 	}
 	if askErr != nil {
 		if ctx.Err() != nil {
-			h.host.Send(HubRef, HubRef, ForgetAsk{Key: id})
+			h.host.Send(HubRef, HubRef, ForgetAsk{RunID: id})
 		}
 		return nil, askErr
 	}
@@ -207,9 +207,10 @@ func (r *Run) Read(ctx context.Context, how Reading) iter.Seq2[Event, error] {
 func (r *Run) events(ctx context.Context, how Reading) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		name := "reader-" + uuid.NewString()
-		if how.Caller && r.reader != "" && how.After == 0 {
+		if how.Caller && r.reader != "" {
 			name = r.reader // attached since before the run began
-		} else if how.Hold || how.Caller {
+		}
+		if how.Hold || how.Caller {
 			if _, err := ask[bool](ctx, r.hub, r.ref, func(t step.Token) any {
 				return Attach{Token: t, Reader: name, After: how.After, Caller: how.Caller}
 			}); err != nil {

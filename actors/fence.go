@@ -158,6 +158,7 @@ func (f *Fence) Handle(now time.Time, from step.Ref, message any, fx *step.Effec
 		if f.retry.Fired(m.Timer) {
 			f.write(now, afterSave{kind: afterRetry}, fx)
 		}
+	case step.Forgotten: // nobody waits for a fence
 	case FenceMessage:
 		f.handle(now, from, m, fx)
 	default:

@@ -70,6 +70,7 @@ type hubActor struct {
 	open          int    // runs that have not ended
 	placed        uint64 // runs so far; numbers them
 	retainedBytes int
+	waitingBytes  int // payloads of runs that wait for their daemon
 	retention     step.Alarm
 	fenceCount    int
 }
@@ -110,7 +111,6 @@ func (j *hubJob) ended() bool { return j.info.State == StateEnded }
 
 // hubWaiter is a RunAsk or WaitAsk that waits for a daemon.
 type hubWaiter struct {
-	key      string
 	daemonID string
 	token    step.Token
 	run      *RunAsk
@@ -135,6 +135,8 @@ func (h *hubActor) Handle(now time.Time, from step.Ref, message any, fx *step.Ef
 		h.opened(m, fx)
 	case step.Expired:
 		h.expired(now, m.Timer, fx)
+	case step.Forgotten:
+		h.forgotten(m.Token, fx)
 	case HubMessage:
 		h.handle(now, from, m, fx)
 	default:

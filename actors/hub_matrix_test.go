@@ -59,7 +59,7 @@ func TestHubMatrix(t *testing.T) {
 		runAsk("r5"), runAsk("r1"),
 		{m: RunAsk{Token: 9, RunID: "r6", Request: RunSpec{DaemonID: "box", Payload: []byte(`{}`), IdemKey: "kr1", IdemHash: "other"}}},
 		{m: RunAsk{Token: 9, RunID: "r7", Request: RunSpec{DaemonID: "nobody", Wait: time.Second}}},
-		{m: WaitAsk{Token: 9, DaemonID: "box"}}, {m: ForgetAsk{Key: "r1"}},
+		{m: WaitAsk{Token: 9, DaemonID: "box"}}, {m: ForgetAsk{RunID: "r1"}},
 		{m: DaemonsAsk{Token: 9}}, {m: RunsAsk{Token: 9}}, {m: RunFind{Token: 9, RunID: "r1"}}, {m: FencesAsk{Token: 9}}, {m: StatusAsk{Token: 9}},
 		{m: ClearAsk{Token: 9, Key: key, FenceID: "f1"}}, {m: ClearAsk{Token: 9, Key: key, FenceID: "old"}},
 		{m: StopAsk{Token: 9}}, {after: time.Hour, m: fire("retention")}, {after: time.Hour, m: fire("wait")},

@@ -28,8 +28,9 @@ func (h *hubActor) runAsk(now time.Time, m RunAsk, fx *step.Effects) {
 	err := h.place(now, m, fx)
 	switch {
 	case err == nil:
-	case err.Code == CodeOffline && m.Request.Wait > 0:
-		w := &hubWaiter{key: m.RunID, daemonID: m.Request.DaemonID, token: m.Token, run: &m}
+	case err.Code == CodeOffline && m.Request.Wait > 0 && h.mayWait(len(m.Request.Payload)):
+		h.waitingBytes += len(m.Request.Payload)
+		w := &hubWaiter{daemonID: m.Request.DaemonID, token: m.Token, run: &m}
 		h.waiters = append(h.waiters, w)
 		w.alarm.Set(fx, "wait", m.RunID, m.Request.Wait)
 	default:
@@ -207,17 +208,38 @@ func (h *hubActor) waitAsk(m WaitAsk, fx *step.Effects) {
 		fx.Reply(m.Token, h.describe(d))
 		return
 	}
-	h.waiters = append(h.waiters, &hubWaiter{key: m.Key, daemonID: id, token: m.Token})
+	if !h.mayWait(0) {
+		fx.Reply(m.Token, errorf(CodeBusy, "too many callers wait for daemons (limit %d); try again later", h.cfg.MaxRuns))
+		return
+	}
+	h.waiters = append(h.waiters, &hubWaiter{daemonID: id, token: m.Token})
+}
+
+// mayWait bounds those who wait for a daemon, and what they hold (I14).
+func (h *hubActor) mayWait(payload int) bool {
+	return len(h.waiters) < h.cfg.MaxRuns && h.waitingBytes+payload <= h.cfg.RetainedBytes
+}
+
+// forgotten: whoever waited with this token is gone. A run whose caller has left
+// is cancelled by ForgetAsk, which names it.
+func (h *hubActor) forgotten(t step.Token, fx *step.Effects) {
+	for _, w := range h.waiters {
+		if w.token == t && w.run == nil {
+			h.dropWaiter(w, fx)
+			return
+		}
+	}
+	h.stops = slices.DeleteFunc(h.stops, func(s step.Token) bool { return s == t })
 }
 
 func (h *hubActor) forgetAsk(m ForgetAsk, fx *step.Effects) {
 	for _, w := range h.waiters {
-		if w.key == m.Key {
+		if w.run != nil && w.run.RunID == m.RunID {
 			h.endWait(w, errOffline(w.daemonID), fx)
 			return
 		}
 	}
-	if j := h.jobs[m.Key]; j != nil {
+	if j := h.jobs[m.RunID]; j != nil {
 		fx.Send(j.ref, CancelAsk{})
 	}
 }
@@ -229,6 +251,9 @@ func (h *hubActor) endWait(w *hubWaiter, answer any, fx *step.Effects) {
 
 func (h *hubActor) dropWaiter(w *hubWaiter, fx *step.Effects) {
 	w.alarm.Stop(fx)
+	if w.run != nil {
+		h.waitingBytes -= len(w.run.Request.Payload)
+	}
 	h.waiters = slices.DeleteFunc(h.waiters, func(o *hubWaiter) bool { return o == w })
 }
 

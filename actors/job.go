@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"codingrelay/step"
@@ -114,6 +115,9 @@ func (j *Job) Handle(now time.Time, from step.Ref, message any, fx *step.Effects
 		j.boot(fx)
 	case step.Expired:
 		j.expired(now, m.Timer, fx)
+	case step.Forgotten:
+		j.waiters = slices.DeleteFunc(j.waiters, func(t step.Token) bool { return t == m.Token })
+		j.reading.forget(m.Token)
 	case JobMessage:
 		j.handle(now, m, fx)
 	default:

@@ -235,6 +235,11 @@ func (j *Job) serveReaders(fx *step.Effects) {
 	})
 }
 
+// forget drops the read of a caller that is gone.
+func (r *readers) forget(t step.Token) {
+	r.parked = slices.DeleteFunc(r.parked, func(p parkedRead) bool { return p.token == t })
+}
+
 func (r *readers) appendState(b []byte) []byte {
 	b = fmt.Appendf(b, " caller=%q holding=%t exhausted=%t pending=%d", r.caller, r.holding, r.exhausted, len(r.pending))
 	for _, h := range r.holders {

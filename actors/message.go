@@ -41,17 +41,14 @@ type (
 		RunID   string
 		Request RunSpec
 	}
-	// WaitAsk waits until a daemon is online. Answered with [DaemonInfo] or
-	// *Error. Key names it for ForgetAsk.
+	// WaitAsk waits until a daemon is online. Answered with [DaemonInfo] or *Error.
 	WaitAsk struct {
 		Token    step.Token
-		Key      string
 		DaemonID string
 	}
-	// ForgetAsk says that whoever sent the WaitAsk with this key, or the RunAsk
-	// with this run id, is gone: a run that only waits is given up, one that was
-	// placed is cancelled.
-	ForgetAsk struct{ Key string }
+	// ForgetAsk says that whoever sent the RunAsk with this run id is gone: a run
+	// that only waits is given up, one that was placed is cancelled.
+	ForgetAsk struct{ RunID string }
 	// DaemonsAsk, RunsAsk, RunFind, FencesAsk and StatusAsk read what the hub
 	// knows; answered with []DaemonInfo, []RunInfo, [Placed] or *Error,
 	// []FenceInfo and [Status].

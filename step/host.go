@@ -137,19 +137,21 @@ func (h *Host) find(ref Ref) *process {
 }
 
 // Ask sends the message that build makes for a fresh token and waits for its
-// one reply. build runs on the actor's turn. When ctx ends first the reply is
-// lost; a policy that parks callers must be told by a message of its own.
+// one reply. build runs on the actor's turn. When ctx ends first the machine is
+// told with [Forgotten].
 func (h *Host) Ask(ctx context.Context, to Ref, build func(Token) any) (any, error) {
 	p := h.find(to)
 	if p == nil {
 		return nil, ErrNoActor
 	}
 	reply := make(chan any, 1)
-	p.post(&envelope{kind: askMail, from: to, build: build, reply: reply})
+	question := &envelope{kind: askMail, from: to, build: build, reply: reply}
+	p.post(question)
 	select {
 	case v := <-reply:
 		return v, nil
 	case <-ctx.Done():
+		p.post(&envelope{kind: forgetMail, from: to, forgets: question})
 		return nil, ctx.Err()
 	case <-p.done:
 		select {

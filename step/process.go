@@ -15,6 +15,7 @@ const (
 	askMail
 	answerMail
 	limitMail
+	forgetMail
 )
 
 // envelope is what travels through the engine. It belongs to the process it was
@@ -26,6 +27,8 @@ type envelope struct {
 	build   func(Token) any
 	reply   chan any
 	asked   uint64
+	token   Token     // of a question that was taken
+	forgets *envelope // the question whose caller is gone
 }
 
 type timerKey struct{ name, cause string }
@@ -93,7 +96,7 @@ func (p *process) settles(e *envelope) bool {
 }
 
 func (p *process) drop(e *envelope) {
-	if e.kind != answerMail && e.kind != limitMail && e.kind != ringMail {
+	if e.kind == plainMail || e.kind == askMail {
 		p.host.undelivered.Add(1)
 	}
 }
@@ -113,7 +116,14 @@ func (p *process) turn(e *envelope) {
 	case askMail:
 		p.token++
 		p.replies[p.token] = e.reply
+		e.token = p.token
 		message = e.build(p.token)
+	case forgetMail:
+		if _, waits := p.replies[e.forgets.token]; !waits {
+			return
+		}
+		delete(p.replies, e.forgets.token)
+		message = Forgotten{Token: e.forgets.token}
 	case limitMail:
 		if e.asked != p.waiting {
 			return

@@ -61,6 +61,10 @@ type Answer struct {
 	Late bool
 }
 
+// Forgotten says that the caller who waited for a reply is gone: the token means
+// nothing any more, and what was kept for it should go.
+type Forgotten struct{ Token Token }
+
 // ErrNoAnswer is the error of an [Answer] whose limit has passed.
 var ErrNoAnswer = errors.New("step: no answer within the limit")
 
