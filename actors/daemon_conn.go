@@ -25,7 +25,7 @@ var connStateNames = [...]string{"hello", "admitted", "serving", "closing", "gon
 // String returns the state's name.
 func (s connState) String() string { return connStateNames[s] }
 
-var connEdges = edges[connState]{
+var connEdges = step.Edges[connState]{
 	connHello:    {connAdmitted, connClosing, connGone},
 	connAdmitted: {connServing, connClosing, connGone},
 	connServing:  {connClosing, connGone},
@@ -105,7 +105,7 @@ func (c *Conn) Handle(now time.Time, from step.Ref, message any, fx *step.Effect
 			c.handle(now, from, m, fx)
 		}
 	default:
-		unexpected("conn "+c.incarnation, m)
+		step.Unexpected("conn "+c.incarnation, m)
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *Conn) handle(now time.Time, from step.Ref, message ConnMessage, fx *ste
 	case ToolAnswer:
 		c.toolAnswer(now, from, m, fx)
 	default:
-		unexpected("conn "+c.incarnation, m)
+		step.Unexpected("conn "+c.incarnation, m)
 	}
 }
 
@@ -293,7 +293,7 @@ func (c *Conn) credit(m Credit, fx *step.Effects) {
 	}
 }
 
-func (c *Conn) become(to connState) { become("conn "+c.incarnation, &c.state, to, connEdges) }
+func (c *Conn) become(to connState) { step.Become("conn "+c.incarnation, &c.state, to, connEdges) }
 
 // AppendState implements [step.Machine].
 func (c *Conn) AppendState(b []byte) []byte {

@@ -24,7 +24,7 @@ var fencePhaseNames = [...]string{"clear", "leased", "fenced", "saving"}
 // String returns the state's name.
 func (p fencePhase) String() string { return fencePhaseNames[p] }
 
-var fenceEdges = edges[fencePhase]{
+var fenceEdges = step.Edges[fencePhase]{
 	fenceClear:  {fenceSaving},
 	fenceLeased: {fenceSaving},
 	fenceFenced: {fenceSaving},
@@ -162,7 +162,7 @@ func (f *Fence) Handle(now time.Time, from step.Ref, message any, fx *step.Effec
 	case FenceMessage:
 		f.handle(now, from, m, fx)
 	default:
-		unexpected("fence "+f.key, m)
+		step.Unexpected("fence "+f.key, m)
 	}
 }
 
@@ -189,7 +189,7 @@ func (f *Fence) handle(now time.Time, from step.Ref, message FenceMessage, fx *s
 			fx.End()
 		}
 	default:
-		unexpected("fence "+f.key, m)
+		step.Unexpected("fence "+f.key, m)
 	}
 }
 

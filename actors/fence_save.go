@@ -187,4 +187,4 @@ func (f *Fence) status() FenceStatus {
 	return s
 }
 
-func (f *Fence) become(to fencePhase) { become("fence "+f.key, &f.phase, to, fenceEdges) }
+func (f *Fence) become(to fencePhase) { step.Become("fence "+f.key, &f.phase, to, fenceEdges) }

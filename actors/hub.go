@@ -28,7 +28,7 @@ var hubStateNames = [...]string{"idle", "listening", "stopping", "closing", "sto
 // String returns the state's name.
 func (s hubState) String() string { return hubStateNames[s] }
 
-var hubEdges = edges[hubState]{
+var hubEdges = step.Edges[hubState]{
 	hubIdle:      {hubListening, hubStopping},
 	hubListening: {hubStopping},
 	hubStopping:  {hubClosing},
@@ -140,7 +140,7 @@ func (h *hubActor) Handle(now time.Time, from step.Ref, message any, fx *step.Ef
 	case HubMessage:
 		h.handle(now, from, m, fx)
 	default:
-		unexpected("hub", m)
+		step.Unexpected("hub", m)
 	}
 }
 
@@ -212,7 +212,7 @@ func (h *hubActor) handleCaller(now time.Time, message HubMessage, fx *step.Effe
 	case StopAsk:
 		h.stopAsk(m, fx)
 	default:
-		unexpected("hub", m)
+		step.Unexpected("hub", m)
 	}
 }
 
@@ -279,7 +279,7 @@ func (h *hubActor) status() Status {
 	return s
 }
 
-func (h *hubActor) become(to hubState) { become("hub", &h.state, to, hubEdges) }
+func (h *hubActor) become(to hubState) { step.Become("hub", &h.state, to, hubEdges) }
 
 // AppendState implements [step.Machine].
 func (h *hubActor) AppendState(b []byte) []byte {

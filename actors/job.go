@@ -25,7 +25,7 @@ var jobStateNames = [...]RunState{StateAcquiring, StateDispatched, StateRunning,
 // String returns the name callers see.
 func (s jobState) String() string { return string(jobStateNames[s]) }
 
-var jobEdges = edges[jobState]{
+var jobEdges = step.Edges[jobState]{
 	jobAcquiring:  {jobDispatched, jobEnding, jobEnded},
 	jobDispatched: {jobRunning, jobEnding, jobEnded},
 	jobRunning:    {jobEnding, jobEnded},
@@ -121,7 +121,7 @@ func (j *Job) Handle(now time.Time, from step.Ref, message any, fx *step.Effects
 	case JobMessage:
 		j.handle(now, m, fx)
 	default:
-		unexpected(j.id, m)
+		step.Unexpected(j.id, m)
 	}
 }
 
@@ -194,7 +194,7 @@ func (j *Job) handleCaller(now time.Time, message JobMessage, fx *step.Effects) 
 	case ReadAsk:
 		j.read(now, m, fx)
 	default:
-		unexpected(j.id, m)
+		step.Unexpected(j.id, m)
 	}
 }
 
@@ -364,7 +364,7 @@ func (j *Job) boundPassed(now time.Time, fx *step.Effects) {
 	}
 }
 
-func (j *Job) become(to jobState) { become("job "+j.id, &j.state, to, jobEdges) }
+func (j *Job) become(to jobState) { step.Become("job "+j.id, &j.state, to, jobEdges) }
 
 func (j *Job) info() RunInfo {
 	i := RunInfo{
