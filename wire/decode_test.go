@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -88,6 +89,7 @@ var refused = map[string]struct{ msg, why, job string }{
 	"repeated_job":        {`{"type":"run.cancel","job_id":"j","job_id":"k"}`, "a name repeated at top level", ""},
 	"repeated_unknown":    {`{"type":"run.cancel","job_id":"j","x":1,"x":1}`, "a name repeated at top level", "j"},
 	"repeated_escaped":    {`{"type":"run.cancel","job_id":"j","\u0074ype":1}`, "a name repeated at top level", "j"},
+	"repeated_mended":     {"{\"type\":\"run.cancel\",\"job_id\":\"j\",\"\xff\":1,\"\xfe\":1}", "a name repeated at top level", "j"},
 	"repeated_and_broken": {`{"type":"run.cancel","job_id":"j","x":1,"x":1`, "cut short: the JSON does not end", "j"},
 	"too_deep":            {`{"type":"run.event","job_id":"j","event":` + nest(MaxDepth) + `}`, "nested deeper than 512", "j"},
 	"far_too_deep":        {`{"type":"run.event","job_id":"j","event":` + strings.Repeat("[", 200_000), "nested deeper than 512", "j"},
@@ -141,6 +143,12 @@ func TestDecodeSeesRepeatAmongManyNames(t *testing.T) {
 		b.WriteString(`":0`)
 	}
 	d := NewDecoder()
+	for i := range 1000 {
+		d.env.addUnknown([]byte{'k', byte(i >> 8), byte(i)})
+	}
+	if n := len(d.env.ends); n > fewNames {
+		t.Errorf("of 1,000 names %d are compared one by one", n)
+	}
 	if f := d.Decode(append(b.Bytes(), '}')); f.Type != DaemonPing {
 		t.Errorf("200,000 names, none twice: got %v, %s", f.Type, f.Why)
 	}
@@ -166,6 +174,21 @@ func TestDecodeGivesMemoryAway(t *testing.T) {
 		}
 		if cap(f.Body) != len(f.Body) {
 			t.Errorf("%s: body has %d bytes in room for %d", name, len(f.Body), cap(f.Body))
+		}
+	}
+}
+
+// Ids that are kept for the next frame are not taken for others that are written
+// alike: the text of one may be the escape of another.
+func TestDecodeTellsIDsApart(t *testing.T) {
+	d := NewDecoder()
+	for _, job := range []string{`a\\n`, `a\n`, `a\\n`, `a`, `\u0061`, ``, `a\\\\n`, `a\n`} {
+		var want string
+		if err := json.Unmarshal([]byte(`"`+job+`"`), &want); err != nil {
+			t.Fatal(err)
+		}
+		if f := d.Decode([]byte(`{"type":"run.cancel","job_id":"` + job + `"}`)); f.Type != RunCancel || f.JobID != want {
+			t.Errorf("job %s: got %v %q, want %q", job, f.Type, f.JobID, want)
 		}
 	}
 }

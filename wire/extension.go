@@ -104,10 +104,11 @@ func extensionStrings(value []byte) []string {
 		return nil
 	}
 	var list []string
-	_ = elements(value, func(element []byte) {
+	_ = elements(value, func(element []byte) bool {
 		if s, ok := unquote(element); ok {
 			list = append(list, s)
 		}
+		return true
 	})
 	return list
 }

@@ -23,8 +23,9 @@ const maxErrors = DefaultMaxFrame / 2
 // for the peer asks again with a nil payload, whose error is always small.
 func JSONRPCErrors(payload []byte, code int, message string) []byte {
 	payload = bytes.TrimLeft(payload, " \t\r\n")
+	var w walker
 	if len(payload) == 0 || payload[0] != '[' {
-		id, expects := question(payload)
+		id, expects := question(&w, payload)
 		if !expects {
 			return []byte(null)
 		}
@@ -32,16 +33,17 @@ func JSONRPCErrors(payload []byte, code int, message string) []byte {
 	}
 	asked, large := 0, false
 	answer := []byte{'['}
-	err := elements(payload, func(element []byte) {
-		id, expects := question(element)
-		if !expects || large {
-			return
+	err := elements(payload, func(element []byte) bool {
+		id, expects := question(&w, element)
+		if !expects {
+			return true
 		}
 		if asked++; asked > 1 {
 			answer = append(answer, ',')
 		}
 		answer = appendError(answer, id, code, message)
 		large = len(answer) > maxErrors
+		return !large
 	})
 	switch {
 	case err != nil, large, len(answer) == 1 && emptyArray(payload):
@@ -58,24 +60,25 @@ func JSONRPCErrors(payload []byte, code int, message string) []byte {
 // what is no JSON-RPC at all: it is owed an error.
 func JSONRPCNotification(payload []byte) bool {
 	payload = bytes.TrimLeft(payload, " \t\r\n")
+	var w walker
 	if len(payload) == 0 || payload[0] != '[' {
-		_, expects := question(payload)
+		_, expects := question(&w, payload)
 		return !expects
 	}
 	asked := false
-	err := elements(payload, func(element []byte) {
-		_, expects := question(element)
-		asked = asked || expects
+	err := elements(payload, func(element []byte) bool {
+		_, asked = question(&w, element)
+		return !asked
 	})
 	return err == nil && !asked && !emptyArray(payload)
 }
 
 // question judges one message of JSON-RPC: does it expect an answer, and under
 // which id token (nil: null).
-func question(message []byte) (id []byte, expects bool) {
+func question(w *walker, message []byte) (id []byte, expects bool) {
 	ids := 0
 	method, answer := false, false
-	err := members(message, func(name, value []byte, _ int) {
+	err := w.members(message, func(name, value []byte, _ int) {
 		switch string(name) {
 		case "id":
 			ids++

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -112,8 +113,12 @@ func TestJSONRPCErrorsAreBounded(t *testing.T) {
 		t.Errorf("4,001 requests were answered with %d bytes", n)
 	}
 	batch = []byte("[" + strings.Repeat("1,", 4<<20) + "1]")
-	if answer := JSONRPCErrors(batch, -32000, "x"); len(answer) > 100 {
-		t.Errorf("4 million elements were answered with %d bytes", len(answer))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	answer := JSONRPCErrors(batch, -32000, "x")
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; len(answer) > 100 || took > 64*maxErrors {
+		t.Errorf("4 million elements were answered with %d bytes, made with %d", len(answer), took)
 	}
 	if answer := JSONRPCErrors(nil, -32000, "x"); !bytes.Contains(answer, []byte(`"id":null`)) {
 		t.Errorf("no payload was answered with %s", answer)

@@ -119,10 +119,14 @@ func (w *walker) release() {
 // its value, and then says whether the text was one complete object; until then
 // nothing of it may count.
 func members(text []byte, visit func(name, value []byte, offset int)) error {
+	return new(walker).members(text, visit)
+}
+
+// members does what the function does, with a walker that is used again.
+func (w *walker) members(text []byte, visit func(name, value []byte, offset int)) error {
 	if deeper(text, MaxDepth) >= 0 {
 		return errTooDeep
 	}
-	var w walker
 	err := w.open(text, strictJSON)
 	for err == nil {
 		var name, value []byte
@@ -137,7 +141,8 @@ func members(text []byte, visit func(name, value []byte, offset int)) error {
 
 // elements gives each element of the array in text to visit, and then says
 // whether the text was one complete array; until then nothing of it may count.
-func elements(text []byte, visit func(element []byte)) error {
+// When visit returns false it stops, and the rest of the text is not looked at.
+func elements(text []byte, visit func(element []byte) (more bool)) error {
 	if deeper(text, MaxDepth) >= 0 {
 		return errTooDeep
 	}
@@ -153,7 +158,9 @@ func elements(text []byte, visit func(element []byte)) error {
 		if err != nil {
 			return err
 		}
-		visit(element)
+		if !visit(element) {
+			return nil
+		}
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return err

@@ -102,8 +102,9 @@ func TestSplitOutputAtTheBorder(t *testing.T) {
 		t.Errorf("an event one byte too large became %d pieces, %t", len(pieces), ok)
 	}
 	other := []byte(`{"type":"x"}`)
-	if pieces, ok := SplitOutput("j", other, 1000); !ok || !bytes.Equal(pieces[0], other) {
-		t.Errorf("a small event of another type became %q, %t", pieces, ok)
+	size = len(AppendEvent(nil, "j", other))
+	if pieces, ok := SplitOutput("j", other, size); !ok || !bytes.Equal(pieces[0], other) {
+		t.Errorf("a fitting event of another type became %q, %t", pieces, ok)
 	}
 }
 
@@ -120,6 +121,7 @@ func TestSplitOutputRefuses(t *testing.T) {
 		"text_object":   `{"type":"output","data":{"text":{"a":` + long + `}}}`,
 		"text_twice":    `{"type":"output","data":{"text":"a","text":` + long + `}}`,
 		"large_besides": `{"type":"output","data":{"stream":` + long + `,"text":` + long + `}}`,
+		"half_besides":  `{"type":"output","data":{"stream":"` + long[1:200] + `","text":` + long + `}}`,
 		"broken":        `{"type":"output","data":{"text":` + long + `}`,
 		"no_object":     long,
 	} {
