@@ -136,7 +136,7 @@ func (c *Conn) finish(now time.Time, f wire.Frame, s *shares, fx *step.Effects) 
 func (c *Conn) toolRequest(f wire.Frame, s *shares, fx *step.Effects) {
 	r := c.find(f.JobID)
 	if r == nil || !r.accepted || r.over {
-		c.refuseTool(outFrame{bytes: c.response(f.RequestID, f.JobID, wire.JSONRPCErrors(f.Body, rpcUnavailable, "no such run is open on this connection"))})
+		c.refuseTool(outFrame{bytes: c.response(f.RequestID, f.JobID, f.Body, wire.JSONRPCErrors(f.Body, rpcUnavailable, "no such run is open on this connection"))})
 		return
 	}
 	r.heard = true

@@ -241,7 +241,7 @@ func (c *Conn) toolAnswer(now time.Time, from step.Ref, m ToolAnswer, fx *step.E
 	if c.state != connServing {
 		return
 	}
-	f := outFrame{bytes: c.response(m.RequestID, m.RunID, m.Payload), call: m.Call, job: from}
+	f := outFrame{bytes: c.response(m.RequestID, m.RunID, m.Request, m.Payload), call: m.Call, job: from}
 	if m.Call == 0 {
 		c.refuseTool(f)
 	} else {
@@ -251,13 +251,18 @@ func (c *Conn) toolAnswer(now time.Time, from step.Ref, m ToolAnswer, fx *step.E
 }
 
 // response builds mcp.response within the peer's limit (protocol section 1).
-func (c *Conn) response(request, run string, payload []byte) []byte {
-	frame := wire.AppendResponse(nil, request, run, payload)
+func (c *Conn) response(id, run string, request, payload []byte) []byte {
+	frame := wire.AppendResponse(nil, id, run, payload)
 	if len(frame) <= c.peerMax {
 		return frame
 	}
 	why := fmt.Sprintf("the tool's answer of %d bytes is above this daemon's frame limit of %d", len(payload), c.peerMax)
-	return wire.AppendResponse(nil, request, run, wire.JSONRPCErrors(payload, rpcUnavailable, why))
+	frame = wire.AppendResponse(nil, id, run, wire.JSONRPCErrors(request, rpcUnavailable, why))
+	if len(frame) <= c.peerMax {
+		return frame
+	}
+	// Even the ids are too long for this peer: one error that echoes none.
+	return wire.AppendResponse(nil, id, run, wire.JSONRPCErrors(nil, rpcUnavailable, why))
 }
 
 func (q *outQueue) appendState(b []byte) []byte {

@@ -185,9 +185,7 @@ func (c *Conn) hello(now time.Time, f wire.Frame, fx *step.Effects) {
 	c.helloTimer.Stop(fx)
 	c.daemonID = h.DaemonID
 	c.ext = h.Extensions
-	if h.Extensions.MaxFrame > 0 {
-		c.peerMax = h.Extensions.MaxFrame
-	}
+	c.peerMax = h.Extensions.FrameLimit()
 	c.become(connAdmitted)
 	fx.Send(HubRef, Hello{
 		DaemonID: h.DaemonID, Incarnation: c.incarnation, Remote: c.remote,

@@ -85,10 +85,7 @@ func (h *hubActor) place(now time.Time, m RunAsk, fx *step.Effects) *Error {
 	if d == nil || d.admitting || d.newcomer != nil {
 		return errOffline(spec.DaemonID)
 	}
-	limit := wire.DefaultMaxFrame
-	if n := d.conn.hello.Extensions.MaxFrame; n > 0 {
-		limit = n
-	}
+	limit := d.conn.hello.Extensions.FrameLimit()
 	if size := startSize(m.RunID, spec.Payload); size > limit {
 		return errorf(CodePayloadTooLarge, "the run.start of %d bytes is above this daemon's limit of %d bytes", size, limit)
 	}

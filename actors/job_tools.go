@@ -41,7 +41,7 @@ type toolInFlight struct {
 func (j *Job) toolCall(m ToolCall, fx *step.Effects) {
 	t := &j.tools
 	refuse := func(why string) {
-		fx.Send(j.conn, ToolAnswer{RunID: j.id, RequestID: m.RequestID, Payload: wire.JSONRPCErrors(m.Payload, rpcUnavailable, why)})
+		fx.Send(j.conn, ToolAnswer{RunID: j.id, RequestID: m.RequestID, Request: m.Payload, Payload: wire.JSONRPCErrors(m.Payload, rpcUnavailable, why)})
 	}
 	switch {
 	case j.state != jobRunning && j.state != jobDispatched:
@@ -82,11 +82,11 @@ func (j *Job) toolResult(m ToolResult, fx *step.Effects) {
 }
 
 func (j *Job) answerTool(c *toolInFlight, answer []byte, fx *step.Effects) {
-	c.answered = true
-	c.payload = nil
+	request := c.payload
+	c.answered, c.payload = true, nil
 	j.tools.bytes += len(answer)
 	c.bytes += len(answer)
-	fx.Send(j.conn, ToolAnswer{RunID: j.id, RequestID: c.request, Call: c.call, Payload: answer})
+	fx.Send(j.conn, ToolAnswer{RunID: j.id, RequestID: c.request, Call: c.call, Request: request, Payload: answer})
 }
 
 // revokeTools ends the run's tools before anything else of its end is done: no

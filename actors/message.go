@@ -194,11 +194,13 @@ type (
 	HoldBegin struct{ RunID string }
 	HoldDone  struct{ RunID string }
 	// ToolAnswer is the answer to a tool call; the connection says [ToolSent]
-	// when it was given to the writer.
+	// when it was given to the writer. Request is what was asked, whose ids an
+	// error must echo; Call is 0 for a refusal that no budget covers.
 	ToolAnswer struct {
 		RunID     string
 		RequestID string
 		Call      uint64
+		Request   []byte
 		Payload   []byte
 	}
 )

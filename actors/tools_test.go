@@ -90,6 +90,23 @@ func TestToolFailuresAreAnswered(t *testing.T) {
 	wants(t, h.outcome(r), actors.Finished, true)
 }
 
+// Protocol 1: an answer above what a peer takes becomes a JSON-RPC error with the
+// request's id; the connection is unharmed.
+func TestAnswerAboveThePeersLimitBecomesAnError(t *testing.T) {
+	h := open(t, persist.NewMemory(), actors.Config{})
+	p := connect(t, h.addr, "v1", token)
+	r := h.run(p, actors.RunRequest{Tools: actors.ToolsFunc(func(context.Context, []byte) ([]byte, error) {
+		return []byte(`{"jsonrpc":"2.0","id":3,"result":"` + strings.Repeat("x", 2<<20) + `"}`), nil
+	})})
+	call(p, r, 3)
+	f := p.expect("mcp.response")
+	if s := string(f.Payload); !strings.Contains(s, "-32000") || !strings.Contains(s, `"id":3`) || !strings.Contains(s, "1048576") {
+		t.Errorf("answered with %.200s", s)
+	}
+	p.finish(r.ID())
+	wants(t, h.outcome(r), actors.Finished, true)
+}
+
 // Protocol 4.7: absent tools, and tools of an ended run, are -32000.
 func TestAbsentToolsAreAnswered(t *testing.T) {
 	h := open(t, persist.NewMemory(), actors.Config{})
