@@ -69,7 +69,8 @@ type Listening interface {
 // Tools answers the tool calls of one run. It is called from many goroutines.
 // ctx ends when the call's time is up, the run's tools are revoked, or the run
 // ends. The answer is a JSON-RPC answer; nil for notifications. An error becomes
-// a JSON-RPC error whose text the agent sees.
+// a JSON-RPC error whose text the agent sees. Tools that implement io.Closer are
+// closed once, when the run's tools are revoked or the run has ended.
 type Tools interface {
 	Call(ctx context.Context, payload []byte) ([]byte, error)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"codingrelay/step"
@@ -17,6 +18,15 @@ type jobPort struct {
 	tools  Tools
 	ctx    context.Context
 	cancel context.CancelFunc
+	once   sync.Once
+}
+
+// revoke ends open calls and closes the tools, off the actor's turn.
+func (p *jobPort) revoke() {
+	p.cancel()
+	if c, ok := p.tools.(io.Closer); ok {
+		p.once.Do(func() { go func() { _ = c.Close() }() })
+	}
 }
 
 func (p *jobPort) Do(op any, _ func(any, error)) {
@@ -24,7 +34,7 @@ func (p *jobPort) Do(op any, _ func(any, error)) {
 	case OpCallTool:
 		p.world.work.Go(func() { p.call(op) })
 	case OpRevokeTools:
-		p.cancel()
+		p.revoke()
 	case OpObserve:
 		p.world.observe(op.Fact)
 	default:
@@ -69,7 +79,7 @@ func (w *world) logPanic(ref step.Ref, v any) {
 
 // Close implements [step.Port].
 func (p *jobPort) Close() {
-	p.cancel()
+	p.revoke()
 	p.world.ended(p.ref)
 }
 
