@@ -46,8 +46,19 @@ type child struct {
 // startChild runs a role on dir and ends it with the test at the latest.
 func startChild(t *testing.T, role, dir string, env ...string) *child {
 	t.Helper()
+	c := prepareChild(t, role, dir, env...)
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// prepareChild is startChild without the start.
+func prepareChild(t *testing.T, role, dir string, env ...string) *child {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(append(os.Environ(), childEnv+"="+role, childDirEnv+"="+dir), env...)
+	// A child under the race detector would sleep for a second before it exits.
+	cmd.Env = append(append(os.Environ(), childEnv+"="+role, childDirEnv+"="+dir, "GORACE=atexit_sleep_ms=0"), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -58,15 +69,14 @@ func startChild(t *testing.T, role, dir string, env ...string) *child {
 		t.Fatal(err)
 	}
 	cmd.Stdin = in
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	in.Close()
 	c := &child{cmd: cmd, lines: bufio.NewScanner(out), talk: talk}
 	t.Cleanup(func() {
 		talk.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
+		in.Close()
+		if cmd.Process != nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
 	})
 	return c
 }
