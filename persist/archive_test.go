@@ -135,8 +135,9 @@ func TestClearKeepsEveryEarlierClear(t *testing.T) {
 func TestClearRefusesAPlaceThatIsNoFolder(t *testing.T) {
 	outside := t.TempDir()
 	for name, make := range map[string]func(path string) error{
-		"file": func(path string) error { return os.WriteFile(path, nil, 0o600) },
-		"link": func(path string) error { return os.Symlink(outside, path) },
+		"file":        func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"link":        func(path string) error { return os.Symlink(outside, path) },
+		"link_inside": func(path string) error { return os.Symlink(".", path) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())

@@ -132,8 +132,13 @@ func isTemp(name string) bool {
 // pointed elsewhere meanwhile is never written to by mistake.
 type rootFolder struct{ root *os.Root }
 
+// openNew makes a file with no more than perm and 0600, from its first moment.
+func (r rootFolder) openNew(name string, perm fs.FileMode) (*os.File, error) {
+	return r.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode&perm)
+}
+
 func (r rootFolder) create(name string, perm fs.FileMode) (tempFile, error) {
-	file, err := r.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode&perm)
+	file, err := r.openNew(name, perm)
 	if err != nil {
 		return nil, err
 	}

@@ -87,3 +87,24 @@ func TestTempNamesAreOurs(t *testing.T) {
 		}
 	}
 }
+
+// D29: a record is durable only when every folder above it is, up to the first
+// one that was there before.
+func TestMakeFolderSyncsEveryParent(t *testing.T) {
+	base := t.TempDir()
+	var synced []string
+	must(t, makeFolder(filepath.Join(base, "a", "b", "c"), func(dir string) error {
+		synced = append(synced, dir)
+		return nil
+	}))
+	want := []string{base, filepath.Join(base, "a"), filepath.Join(base, "a", "b")}
+	if diff := cmp.Diff(want, synced); diff != "" {
+		t.Errorf("synced (-want +got):\n%s", diff)
+	}
+	broken := errors.New("broken")
+	err := makeFolder(filepath.Join(base, "d"), func(string) error { return broken })
+	var folder *FolderError
+	if !errors.As(err, &folder) || !errors.Is(err, broken) {
+		t.Errorf("a sync that fails gives %v, want a FolderError of it", err)
+	}
+}

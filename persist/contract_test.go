@@ -282,6 +282,16 @@ func TestMemoryIsTheTwinOfFiles(t *testing.T) {
 	}
 }
 
+// A restart in memory is a restart: the process before it can do nothing more.
+func TestMemoryReopenClosesTheOldStore(t *testing.T) {
+	old := NewMemory()
+	next := old.Reopen()
+	if err := old.Save(record("a")); !errors.Is(err, ErrClosed) {
+		t.Errorf("Save on the old store = %v, want ErrClosed", err)
+	}
+	mustSave(t, next, record("a"))
+}
+
 // I5: an outcome is durable only when its store is.
 func TestOnlyFilesAreDurable(t *testing.T) {
 	files, memory := open(t, t.TempDir()), NewMemory()

@@ -191,15 +191,28 @@ func asNobody(dir string) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	for _, mode := range []os.FileMode{0, 0o500, 0o300} {
-		closed := filepath.Join(dir, fmt.Sprintf("closed-%o", mode))
-		if err := errors.Join(os.Mkdir(closed, 0o700), os.Chmod(closed, mode)); err != nil {
+	return closedFolders(dir)
+}
+
+// closedFolders opens folders that lack a right, used before or not.
+func closedFolders(dir string) error {
+	for i, mode := range []os.FileMode{0, 0o500, 0o300, 0, 0o500, 0o300} {
+		closed := filepath.Join(dir, fmt.Sprintf("closed-%d", i))
+		if i >= 3 {
+			s, err := Open(closed, Options{})
+			if err = errors.Join(err, s.Close()); err != nil {
+				return err
+			}
+		} else if err := os.Mkdir(closed, 0o700); err != nil {
+			return err
+		}
+		if err := os.Chmod(closed, mode); err != nil {
 			return err
 		}
 		_, err := Open(closed, Options{})
 		var folder *FolderError
 		if !errors.As(err, &folder) || folder.Dir != closed || !errors.Is(err, os.ErrPermission) {
-			return fmt.Errorf("a folder with mode %o: Open = %w, want a FolderError", mode, err)
+			return fmt.Errorf("a folder with mode %o, used before %t: Open = %w, want a FolderError", mode, i >= 3, err)
 		}
 	}
 	return nil

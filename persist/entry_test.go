@@ -164,6 +164,16 @@ func TestMarkerIsLabelledOnlyByItsOwnID(t *testing.T) {
 	}
 }
 
+// An id that is no UTF-8 passes no hello, so it labels nothing, although its hash
+// agrees.
+func TestMarkerOfAnImpossibleIDHasNoLabel(t *testing.T) {
+	s := NewMemory()
+	s.Plant(lease.Key("d\xff")+markerExt, []byte("d\xff"))
+	if e := onlyEntry(t, s); e.Key != lease.Key("d\xff") || e.DaemonID != "" {
+		t.Errorf("the entry is %+v, want no label", e)
+	}
+}
+
 // Both a record and a marker of one id are one fence: the record says more. A
 // record that cannot be read leaves the marker's label.
 func TestRecordAndMarkerAreOneEntry(t *testing.T) {

@@ -97,16 +97,13 @@ func (s *Files) lookAround() error {
 	if n := len(s.lock.swept); n > 0 {
 		s.log.Info("removed temporary files of a process that was killed", "count", n)
 	}
-	for _, name := range s.lock.stuck {
-		s.log.Warn("a temporary file could not be removed", "name", name)
-	}
 	entries, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
 		return unreadable(s.dir, err)
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if _, _, entry := splitName(name); !entry && name != lockName && name != clearedName && !isTemp(name) {
+		if _, _, entry := splitName(name); !entry && name != lockName && name != clearedName {
 			s.log.Warn("ignored a file in the state folder that is no fence", "name", name)
 		}
 	}

@@ -54,8 +54,7 @@ type Lock struct {
 	flock     *flock.Flock
 	info      fs.FileInfo // of the lock file that is locked
 	tightened bool
-	swept     []string // temporary files that were removed
-	stuck     []string // and those that could not be
+	swept     []string // the temporary files that were removed
 
 	once  sync.Once
 	ended error
@@ -125,7 +124,7 @@ func (l *Lock) take(program string) error {
 		return fail(err)
 	}
 	if !got {
-		return &LockedError{Dir: l.dir, Holder: awaitHolder(l.root)}
+		return &LockedError{Dir: l.dir, Holder: awaitHolder(func() (Holder, error) { return readHolder(l.root) })}
 	}
 	if err := l.settle(); err != nil {
 		_ = l.flock.Close() // err is what counts
@@ -160,7 +159,24 @@ func (l *Lock) settle() error {
 			return err
 		}
 	}
+	if err := l.probe(); err != nil {
+		return err
+	}
 	return l.sweep()
+}
+
+// probe tells whether files can be made here: a hub that cannot save a lease
+// should not start. A full disk is another matter, it may have room later.
+func (l *Lock) probe() error {
+	name := tempName()
+	file, err := rootFolder{l.root}.openNew(name, fileMode)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return err
+	case err != nil:
+		return nil
+	}
+	return errors.Join(file.Close(), l.root.Remove(name))
 }
 
 // writeHolder overwrites whatever the lock file says. The zero Holder erases.
@@ -206,10 +222,10 @@ func short(s string) string {
 // awaitHolder reads who holds the lock. Between getting the lock and writing
 // the name lies a moment in which the file is empty or names a process that was
 // killed; such a name is looked at again until holderWait is over.
-func awaitHolder(root *os.Root) Holder {
+func awaitHolder(read func() (Holder, error)) Holder {
 	here, _ := os.Hostname()
 	for end := time.Now().Add(holderWait); ; time.Sleep(holderPause) {
-		h, err := readHolder(root)
+		h, err := read()
 		if err == nil && h.PID != 0 && (h.Host != here || alive(h.PID)) || time.Now().After(end) {
 			return h
 		}
@@ -245,8 +261,7 @@ func (l *Lock) sweep() error {
 			continue
 		}
 		if err := l.root.Remove(e.Name()); err != nil {
-			l.stuck = append(l.stuck, e.Name()) // it hurts nobody
-			continue
+			continue // it hurts nobody
 		}
 		l.swept = append(l.swept, e.Name())
 	}

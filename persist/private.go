@@ -17,7 +17,7 @@ func openPrivate(dir string) (root *os.Root, abs string, tightened bool, err err
 	if abs, err = filepath.Abs(dir); err != nil {
 		return nil, "", false, &FolderError{Dir: dir, Problem: "cannot be found", Fix: "give its full path", Err: err}
 	}
-	if err := makeFolder(abs); err != nil {
+	if err := makeFolder(abs, syncPath); err != nil {
 		return nil, "", false, err
 	}
 	if root, err = os.OpenRoot(abs); err != nil {
@@ -48,9 +48,9 @@ func unreadable(dir string, err error) error {
 	}
 }
 
-// makeFolder is MkdirAll that syncs: a record is only durable when every folder
-// above it is.
-func makeFolder(path string) error {
+// makeFolder is MkdirAll that syncs the parent of each folder it makes: a record
+// is only durable when every folder above it is.
+func makeFolder(path string, sync func(dir string) error) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
@@ -64,7 +64,7 @@ func makeFolder(path string) error {
 	if parent == path {
 		return unreadable(path, err)
 	}
-	if err := makeFolder(parent); err != nil {
+	if err := makeFolder(parent, sync); err != nil {
 		return err
 	}
 	err = os.Mkdir(path, folderMode)
@@ -74,7 +74,7 @@ func makeFolder(path string) error {
 		err = nil // another process was faster
 	}
 	if err == nil {
-		err = syncPath(parent)
+		err = sync(parent)
 	}
 	if err != nil {
 		return &FolderError{

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -30,8 +31,9 @@ func init() {
 		if err != nil {
 			return err
 		}
-		early := &earlyModes{folder: s.disk}
-		s.disk = early
+		if err := newFilesArePrivate(s); err != nil {
+			return err
+		}
 		if err := errors.Join(s.Save(record("a")), s.Save(record("b"))); err != nil {
 			return err
 		}
@@ -47,24 +49,27 @@ func init() {
 		if err := WriteFileAtomic(filepath.Join(dir, "deep", "public"), []byte("s"), 0o644); err != nil {
 			return err
 		}
-		return errors.Join(early.bad, s.Close())
+		return s.Close()
 	}
 }
 
-// earlyModes looks at each file before anything is written to it.
-type earlyModes struct {
-	folder
-	bad error
-}
-
-func (f *earlyModes) create(name string, perm fs.FileMode) (tempFile, error) {
-	file, err := f.folder.create(name, perm)
-	if real, ok := file.(*os.File); ok {
-		if info, err := real.Stat(); err != nil || info.Mode().Perm() != perm {
-			f.bad = fmt.Errorf("%s is %v at first, %v", name, info.Mode(), err)
+// newFilesArePrivate looks at files in the moment they come into being, before
+// their mode is corrected for the umask.
+func newFilesArePrivate(s *Files) error {
+	for _, perm := range []fs.FileMode{0o600, 0o644, 0o400} {
+		file, err := rootFolder{s.root}.openNew("probe", perm)
+		if err != nil {
+			return err
+		}
+		info, err := file.Stat()
+		if err = errors.Join(err, file.Close(), s.root.Remove("probe")); err != nil {
+			return err
+		}
+		if more := info.Mode().Perm() &^ (perm & 0o600); more != 0 {
+			return fmt.Errorf("a file that is to be %v is %v at first", perm, info.Mode().Perm())
 		}
 	}
-	return file, err
+	return nil
 }
 
 // D30, weakness 38: 0600 and 0700 whatever the umask, one that takes nothing
@@ -217,4 +222,30 @@ func lowestFree(t *testing.T) uintptr {
 	must(t, err)
 	defer f.Close()
 	return f.Fd()
+}
+
+// In the moment before a new holder writes its name, the lock file can name a
+// process that was killed, or nobody: a refused process looks again.
+func TestRefusedProcessDoesNotNameADeadHolder(t *testing.T) {
+	c := startChild(t, "umask", t.TempDir(), "RELAY_PERSIST_UMASK=077")
+	must(t, c.cmd.Wait())
+	host, err := os.Hostname()
+	must(t, err)
+	want := Holder{PID: os.Getpid(), Host: host, Program: "living"}
+	reads := []func() (Holder, error){
+		func() (Holder, error) { return Holder{PID: c.cmd.Process.Pid, Host: host, Program: "dead"}, nil },
+		func() (Holder, error) { return Holder{}, io.ErrUnexpectedEOF },
+		func() (Holder, error) { return Holder{}, nil },
+		func() (Holder, error) { return want, nil },
+	}
+	n := 0
+	got := awaitHolder(func() (Holder, error) { n++; return reads[n-1]() })
+	if got != want || n != len(reads) {
+		t.Errorf("after %d looks the holder is %+v, want %+v after %d", n, got, want, len(reads))
+	}
+	// Of another machine's processes nothing is known here.
+	far := Holder{PID: c.cmd.Process.Pid, Host: host + "-other", Program: "far"}
+	if got := awaitHolder(func() (Holder, error) { return far, nil }); got != far {
+		t.Errorf("the holder is %+v, want %+v", got, far)
+	}
 }
