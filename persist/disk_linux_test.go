@@ -210,6 +210,9 @@ func closedFolders(dir string) error {
 			return err
 		}
 		_, err := Open(closed, Options{})
+		if err := os.Chmod(closed, 0o700); err != nil { // or it cannot be cleaned up
+			return err
+		}
 		var folder *FolderError
 		if !errors.As(err, &folder) || folder.Dir != closed || !errors.Is(err, os.ErrPermission) {
 			return fmt.Errorf("a folder with mode %o, used before %t: Open = %w, want a FolderError", mode, i >= 3, err)
