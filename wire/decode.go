@@ -22,9 +22,6 @@ const (
 	scratchMax = 64 << 10
 	// idMax is the longest job id that is kept for the next frame, in bytes.
 	idMax = 128
-	// fewNames is how many unknown names are compared one by one; for more, a
-	// set keeps a hostile frame from costing the square of its size.
-	fewNames = 8
 )
 
 // Decoder turns messages into frames. It reuses its scratch: one decoder serves
@@ -38,20 +35,6 @@ type Decoder struct {
 	// ids are the last job ids seen, so that a run's many events share one.
 	ids    [fewNames]string
 	nextID int
-}
-
-// envelope is what the top level of one frame holds: the raw tokens of the known
-// names (nil: absent), and the unknown names, which count only when one repeats.
-type envelope struct {
-	typ, job, request, event, payload, daemon []byte
-	// whole is the frame object without white space around it.
-	whole []byte
-	// dirty says that the text is JSON only to a tolerant decoder.
-	dirty bool
-
-	names []byte // the first unknown names, one after the other
-	ends  []int
-	more  map[string]struct{} // all of them, when they are many
 }
 
 // NewDecoder makes a decoder.
@@ -74,6 +57,14 @@ func NewDecoder() *Decoder { return &Decoder{} }
 // anybody was given, so its frame is ignored; to mend it could make two ids one.
 // Elsewhere such text becomes U+FFFD.
 func (d *Decoder) Decode(msg []byte) Frame {
+	if f, ok := d.usual(msg); ok {
+		return f
+	}
+	return d.strict(msg)
+}
+
+// strict makes the frame of any message, by the strict walk.
+func (d *Decoder) strict(msg []byte) Frame {
 	f, why := d.decode(msg)
 	if why != "" {
 		f = Frame{JobID: d.findJob(msg), Why: why}
@@ -89,6 +80,22 @@ func (d *Decoder) Oversize(prefix []byte, total int) Frame {
 	f := Frame{Type: Oversize, Bytes: total, JobID: d.findJob(prefix), Why: "larger than this side takes"}
 	d.rest()
 	return f
+}
+
+// usual makes the frame of a message of which the scanner is certain and of which
+// nothing is refused. All else is for the strict walk, which alone decides.
+func (d *Decoder) usual(msg []byte) (Frame, bool) {
+	if !d.env.scan(msg) {
+		return Frame{}, false
+	}
+	f, why := d.judge()
+	if why != "" {
+		return Frame{}, false
+	}
+	f.Bytes = len(msg)
+	d.env.reset()
+	d.env.names = keep(d.env.names)
+	return f, true
 }
 
 // decode proves msg, mending it only if it must, and judges it.
@@ -191,31 +198,6 @@ func typeOf(token []byte) (Type, string) {
 	return Ignored, "unknown type " + clip(name)
 }
 
-// value gives the part of the frame that is its body, or says why it has none.
-func (e *envelope) value(kind bodyKind) (value []byte, why string) {
-	switch kind {
-	case eventBody:
-		if !isObject(e.event) {
-			return nil, whyEvent
-		}
-		return e.event, ""
-	case objectBody:
-		if !isObject(e.payload) {
-			return nil, whyPayload
-		}
-		return e.payload, ""
-	case payloadBody:
-		if e.payload == nil {
-			return []byte(null), ""
-		}
-		return e.payload, ""
-	case frameBody:
-		return e.whole, ""
-	default:
-		return nil, ""
-	}
-}
-
 // own gives the frame memory of its own, of the exact size.
 func (d *Decoder) own(value []byte) []byte {
 	if value == nil {
@@ -225,7 +207,9 @@ func (d *Decoder) own(value []byte) []byte {
 		d.body = mendText(d.body[:0], value)
 		value = d.body
 	}
-	return append(make([]byte, 0, len(value)), value...)
+	body := make([]byte, len(value))
+	copy(body, value)
+	return body
 }
 
 // id gives the id that a token is, or says why the key of that name holds none.
@@ -302,63 +286,6 @@ func keep(scratch []byte) []byte {
 		return nil
 	}
 	return scratch[:0]
-}
-
-// reset makes the envelope ready for another object.
-func (e *envelope) reset() {
-	*e = envelope{names: e.names[:0], ends: e.ends[:0]}
-}
-
-// add takes one member; false says that its name was there before.
-func (e *envelope) add(name, value []byte) bool {
-	var slot *[]byte
-	switch string(name) {
-	case "type":
-		slot = &e.typ
-	case "job_id":
-		slot = &e.job
-	case "request_id":
-		slot = &e.request
-	case "event":
-		slot = &e.event
-	case "payload":
-		slot = &e.payload
-	case "daemon_id":
-		slot = &e.daemon
-	default:
-		return e.addUnknown(name)
-	}
-	if *slot != nil {
-		return false
-	}
-	*slot = value
-	return true
-}
-
-func (e *envelope) addUnknown(name []byte) bool {
-	if e.more != nil {
-		_, there := e.more[string(name)]
-		e.more[string(name)] = struct{}{}
-		return !there
-	}
-	start := 0
-	for _, end := range e.ends {
-		if string(e.names[start:end]) == string(name) {
-			return false
-		}
-		start = end
-	}
-	e.names = append(e.names, name...)
-	e.ends = append(e.ends, len(e.names))
-	if len(e.ends) == fewNames {
-		e.more = make(map[string]struct{}, 2*fewNames)
-		start = 0
-		for _, end := range e.ends {
-			e.more[string(e.names[start:end])] = struct{}{}
-			start = end
-		}
-	}
-	return true
 }
 
 func isObject(token []byte) bool { return len(token) > 0 && token[0] == '{' }

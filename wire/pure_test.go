@@ -15,6 +15,7 @@ import (
 func TestWireIsPure(t *testing.T) {
 	allowed := map[string]bool{
 		"bytes": true, "errors": true, "fmt": true, "io": true, "math": true, "strconv": true, "strings": true, "time": true,
+		"encoding/binary": true, "math/bits": true,
 		"unicode": true, "unicode/utf16": true, "unicode/utf8": true, "crypto/sha256": true, "crypto/subtle": true,
 		"github.com/go-json-experiment/json/jsontext": true,
 	}
