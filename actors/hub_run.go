@@ -140,7 +140,7 @@ func (h *hubActor) jobEnded(now time.Time, m JobEnded, fx *step.Effects) {
 		return
 	}
 	out := m.Outcome
-	j.info.State, j.info.Outcome, j.bytes = StateEnded, &out, m.LogBytes
+	j.info.State, j.info.Outcome, j.info.Events, j.bytes = StateEnded, &out, out.Events, m.LogBytes
 	h.open--
 	f := h.fences[j.key]
 	f.open = slices.DeleteFunc(f.open, func(id string) bool { return id == m.RunID })

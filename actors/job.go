@@ -369,7 +369,7 @@ func (j *Job) become(to jobState) { step.Become("job "+j.id, &j.state, to, jobEd
 func (j *Job) info() RunInfo {
 	i := RunInfo{
 		RunID: j.id, DaemonID: j.daemonID, Incarnation: j.incarnation,
-		State: RunState(j.state.String()), CreatedAt: j.out.CreatedAt, TimeoutMS: j.spec.Timeout.Milliseconds(),
+		State: RunState(j.state.String()), CreatedAt: j.out.CreatedAt, TimeoutMS: j.spec.Timeout.Milliseconds(), Events: j.log.last(),
 	}
 	if j.state == jobEnded {
 		out := j.out

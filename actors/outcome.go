@@ -86,8 +86,11 @@ type RunInfo struct {
 	State       RunState  `json:"state"`
 	CreatedAt   time.Time `json:"created_at"`
 	// Timeout is the run's limit in milliseconds; 0 is none.
-	TimeoutMS int64    `json:"timeout_ms"`
-	Outcome   *Outcome `json:"outcome,omitempty"`
+	TimeoutMS int64 `json:"timeout_ms"`
+	// Events is the last sequence number in the log; a list of runs knows it only
+	// of those that have ended.
+	Events  uint64   `json:"events"`
+	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
 // DaemonInfo describes one connected daemon.

@@ -1,0 +1,14 @@
+//go:build !unix
+
+package main
+
+import "os"
+
+// endSignals ask a process to end.
+var endSignals = []os.Signal{os.Interrupt}
+
+// catchPipe has nothing to do: writes to a closed pipe just fail here.
+func catchPipe() {}
+
+// signalNumber is n of the exit code 128+n: the interrupt's.
+func signalNumber(os.Signal) int { return 2 }
