@@ -88,17 +88,22 @@ type execution struct {
 type outputReader struct {
 	done chan struct{} // closed at the stream's end
 
-	mu      sync.Mutex
-	reads   int  // how many reads have returned
-	reading bool // one is waiting for data
-	tail    []byte
+	mu   sync.Mutex
+	at   position
+	tail []byte
+}
+
+// position is how far a reader has got.
+type position struct {
+	reads   int  // how many have returned
+	waiting bool // for data, or for the end; nothing is on its way to the hub
 }
 
 // read begins to pass on a stream. The events do not depend on the run's context:
 // what is printed while the run is being ended is delivered, too.
 func (x *execution) read(stream string, from io.Reader, r *outputReader) {
 	r.done = make(chan struct{})
-	r.reading = true
+	r.at.waiting = true
 	go func() {
 		defer close(r.done)
 		cut := lineCutter{limit: LineBytesMax}
@@ -114,6 +119,7 @@ func (x *execution) read(stream string, from io.Reader, r *outputReader) {
 			cut.feed(buf[:n], give)
 			if err != nil {
 				cut.end(give)
+				r.waits()
 				return
 			}
 			r.waits()
@@ -124,8 +130,7 @@ func (x *execution) read(stream string, from io.Reader, r *outputReader) {
 func (r *outputReader) returned(p []byte, keep bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reads++
-	r.reading = false
+	r.at = position{reads: r.at.reads + 1}
 	if keep {
 		r.tail = tailOf(append(r.tail, p...), stderrTailBytes)
 	}
@@ -134,14 +139,13 @@ func (r *outputReader) returned(p []byte, keep bool) {
 func (r *outputReader) waits() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reading = true
+	r.at.waiting = true
 }
 
-// position tells whether the reader waits for data, and since which read.
-func (r *outputReader) position() (reads int, waiting bool) {
+func (r *outputReader) position() position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reads, r.reading
+	return r.at
 }
 
 func (r *outputReader) end() string {
@@ -183,27 +187,29 @@ func (x *execution) streamsEnd() {
 // helpers still hold it open. A reader that is held back by the hub has not got
 // there yet, however long that takes.
 func (x *execution) streamsQuiet(ctx context.Context) {
-	for _, r := range []*outputReader{&x.stdout, &x.stderr} {
-		for !r.quiet(ctx) {
-		}
-	}
-}
-
-// quiet looks once, and takes quietTime for it unless the stream ends before.
-func (r *outputReader) quiet(ctx context.Context) bool {
-	before, waiting := r.position()
-	timer := time.NewTimer(quietTime)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		x.streamsEnd() // at the latest with the tree
+	}()
+	timer := time.NewTicker(quietTime)
 	defer timer.Stop()
-	select {
-	case <-r.done:
-		return true
-	case <-ctx.Done():
-		<-r.done // the tree is being ended, and its streams with it
-		return true
-	case <-timer.C:
+	out, err := x.stdout.position(), x.stderr.position()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+			<-ended // the tree is being ended, and its streams with it
+			return
+		case <-timer.C:
+		}
+		nextOut, nextErr := x.stdout.position(), x.stderr.position()
+		if out == nextOut && err == nextErr && out.waiting && err.waiting {
+			return
+		}
+		out, err = nextOut, nextErr
 	}
-	after, still := r.position()
-	return waiting && still && before == after
 }
 
 // result says how the command ended.

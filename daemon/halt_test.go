@@ -84,7 +84,6 @@ func TestRunnerThatIgnoresItsEndIsUnconfirmed(t *testing.T) {
 type anyWorld struct {
 	t       *rapid.T
 	s       *script
-	jobs    int
 	live    map[step.Ref]string // runs that are not over, and their jobs
 	settled map[string]bool
 	flush   bool

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"codingrelay/containment"
 	"codingrelay/wire"
 )
 
@@ -30,8 +27,11 @@ type rawHub struct {
 	url    string
 	addr   string
 	socket chan *rawConn
-	// ready is what it says to a hello; nil says nothing.
-	mu    sync.Mutex
+	stop   func() // closes the listener
+
+	mu sync.Mutex
+	// judge says what a hello is answered with: a frame (empty: nothing), or a
+	// close.
 	judge func(hello map[string]any) (ready string, code int, reason string)
 }
 
@@ -48,7 +48,7 @@ func newRawHub(t testing.TB) *rawHub {
 }
 
 // listen opens the hub's socket, and again after it was closed.
-func (h *rawHub) listen(addr string) (stop func()) {
+func (h *rawHub) listen(addr string) {
 	h.t.Helper()
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -62,12 +62,11 @@ func (h *rawHub) listen(addr string) (stop func()) {
 		defer close(served)
 		_ = srv.Serve(ln)
 	}()
-	stop = sync.OnceFunc(func() {
+	h.stop = sync.OnceFunc(func() {
 		_ = srv.Close()
 		<-served
 	})
-	h.t.Cleanup(stop)
-	return stop
+	h.t.Cleanup(h.stop)
 }
 
 // admit makes the hub answer every hello with this text.
@@ -154,11 +153,6 @@ type rawConn struct {
 	ws      *websocket.Conn
 	hello   map[string]any
 	decoder *wire.Decoder
-}
-
-func (c *rawConn) send(format string, args ...any) {
-	c.t.Helper()
-	c.write(fmt.Appendf(nil, format, args...))
 }
 
 func (c *rawConn) write(msg []byte) {
@@ -266,11 +260,14 @@ func (r *result) take(f wire.Frame) {
 	switch f.Type {
 	case wire.RunEvent:
 		r.events = append(r.events, f)
+		if !bytes.HasPrefix(f.Body, []byte(`{"type":"run.`)) {
+			return
+		}
 		var e struct {
 			Type string         `json:"type"`
 			Data map[string]any `json:"data"`
 		}
-		if json.Unmarshal(f.Body, &e) == nil && (e.Type == "run.completed" || e.Type == "run.failed") {
+		if json.Unmarshal(f.Body, &e) == nil {
 			r.kind, r.terminal = e.Type, e.Data
 			r.at[e.Type] = time.Now()
 		}
@@ -323,94 +320,4 @@ func (r *result) text(t testing.TB, stream string) string {
 func (r *result) code() string {
 	code, _ := r.terminal["code"].(string)
 	return code
-}
-
-// logBook is a logger that keeps what was said.
-type logBook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-// testDaemon is a daemon that runs.
-type testDaemon struct {
-	*Daemon
-	t      testing.TB
-	log    *logBook
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error
-}
-
-// testConfig is a daemon of the raw hub with short times.
-func testConfig(t testing.TB, hub *rawHub) Config {
-	t.Helper()
-	return Config{
-		DaemonID: "box", URL: hub.url, StateDir: t.TempDir(), Workspaces: []string{t.TempDir()},
-		Containment: containment.Config{Grace: 500 * time.Millisecond, DrainGrace: 300 * time.Millisecond, GiveUp: 10 * time.Second},
-		Timing:      Timing{BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond, SlowMin: 20 * time.Millisecond, SlowMax: 100 * time.Millisecond},
-	}
-}
-
-// startDaemon runs a daemon until the test's end, when it must stop without an
-// error unless the test has looked at it.
-func startDaemon(t testing.TB, cfg Config) *testDaemon {
-	t.Helper()
-	book := &logBook{}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
-	d, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	td := &testDaemon{Daemon: d, t: t, log: book, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(td.done)
-		td.err = d.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		td.wait()
-		if t.Failed() {
-			t.Logf("the daemon's log:\n%s", book)
-		}
-	})
-	return td
-}
-
-// wait returns how the daemon ended.
-func (d *testDaemon) wait() error {
-	d.t.Helper()
-	select {
-	case <-d.done:
-		return d.err
-	case <-time.After(3 * patience):
-		d.t.Error("the daemon does not end")
-		return nil
-	}
-}
-
-// connected starts a daemon and returns it with its socket.
-func connected(t testing.TB, change func(*Config)) (*rawHub, *rawConn, *testDaemon) {
-	t.Helper()
-	hub := newRawHub(t)
-	cfg := testConfig(t, hub)
-	if change != nil {
-		change(&cfg)
-	}
-	d := startDaemon(t, cfg)
-	return hub, hub.next(), d
 }
