@@ -18,8 +18,9 @@ func (c *Conn) inbound(now time.Time, m Inbound, fx *step.Effects) {
 		c.pong()
 	}
 	var share shares
-	for _, f := range m.Frames {
-		c.frame(now, f, &share, fx)
+	for i := range m.Frames {
+		share.left = len(m.Frames) - i
+		c.frame(now, m.Frames[i], &share, fx)
 	}
 	share.flushAll(fx)
 	if m.Flushed {
@@ -33,7 +34,13 @@ func (c *Conn) inbound(now time.Time, m Inbound, fx *step.Effects) {
 }
 
 // shares collects each run's part of one turn, so that a run gets one batch.
-type shares struct{ list []share }
+type shares struct {
+	list []share
+	left int // how many frames of the turn are still to come, this one included
+}
+
+// fewItems is the first size of a share beside another run's.
+const fewItems = 8
 
 type share struct {
 	job   step.Ref
@@ -47,7 +54,12 @@ func (s *shares) add(job step.Ref, it Item) {
 			return
 		}
 	}
-	s.list = append(s.list, share{job: job, items: []Item{it}})
+	// Most turns are of one run: its share is made in one piece. Others grow.
+	room := s.left
+	if len(s.list) > 0 {
+		room = min(room, fewItems)
+	}
+	s.list = append(s.list, share{job: job, items: append(make([]Item, 0, room), it)})
 }
 
 // flush sends one run's share; whatever follows of that run must come after it.

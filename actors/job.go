@@ -91,6 +91,7 @@ type Job struct {
 	run, ack, bound, grace step.Alarm
 
 	log     runLog
+	freed   int // credit of what the log has taken since the last giveBack
 	reading readers
 	tools   toolDesk
 }

@@ -122,7 +122,7 @@ func (j *Job) lostConn(now time.Time, m LostConn, fx *step.Effects) {
 	case jobRunning:
 		j.told = true
 		j.out.Result, j.out.Reason = Disconnected, ReasonDisconnected
-		j.take(Item{Kind: ItemHub, Data: j.disconnectEvent()}, fx)
+		j.take(Item{Kind: ItemHub, Data: j.disconnectEvent()})
 		j.beginEnding(now, fx)
 		j.unresolved(ReasonDisconnected, fx)
 	case jobEnding:

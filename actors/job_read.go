@@ -61,26 +61,33 @@ func (j *Job) batch(now time.Time, m Batch, fx *step.Effects) {
 		if it.Kind == ItemDropped {
 			j.out.Dropped++
 		}
-		j.take(it, fx)
+		j.take(it)
 	}
+	j.giveBack(fx)
 	j.enforce(now, fx)
 	j.serveReaders(fx)
 }
 
 // take adds an item to the log, or to what waits for room.
-func (j *Job) take(it Item, fx *step.Effects) {
+func (j *Job) take(it Item) {
 	if len(j.reading.pending) == 0 && j.log.makeRoom(it, j.reading.keep()) {
-		j.add(it, fx)
+		j.add(it)
 		return
 	}
 	j.reading.pending = append(j.reading.pending, it)
 }
 
-func (j *Job) add(it Item, fx *step.Effects) {
+func (j *Job) add(it Item) {
 	j.log.add(it)
-	if it.credit > 0 && j.state == jobRunning {
-		fx.Send(j.conn, Credit{RunID: j.id, Bytes: it.credit})
+	j.freed += it.credit
+}
+
+// giveBack tells the connection once what the log has taken of it.
+func (j *Job) giveBack(fx *step.Effects) {
+	if j.freed > 0 && j.state == jobRunning {
+		fx.Send(j.conn, Credit{RunID: j.id, Bytes: j.freed})
 	}
+	j.freed = 0
 }
 
 // enforce decides what happens to items that found no room (design section 7).
@@ -108,8 +115,9 @@ func (j *Job) truncate(fx *step.Effects) {
 	j.reading.pending = nil
 	for _, it := range pending {
 		j.log.makeRoom(it, everything)
-		j.add(it, fx)
+		j.add(it)
 	}
+	j.giveBack(fx)
 }
 
 // flushPending takes what waits for room into the log of a run that ends: it is
@@ -206,9 +214,10 @@ func (j *Job) moveOn(now time.Time, fx *step.Effects) {
 	r := &j.reading
 	keep := r.keep()
 	for len(r.pending) > 0 && j.log.makeRoom(r.pending[0], keep) {
-		j.add(r.pending[0], fx)
+		j.add(r.pending[0])
 		r.pending = r.pending[1:]
 	}
+	j.giveBack(fx)
 	if len(r.pending) == 0 {
 		r.pending = nil
 		j.holdDone(fx)

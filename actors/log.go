@@ -76,7 +76,8 @@ func (l *runLog) add(it Item) {
 	if n := len(l.chunks); n > 0 && l.chunks[n-1].bytes+it.cost() <= chunkBytes {
 		c = l.chunks[n-1]
 	} else {
-		c = &chunk{first: l.next}
+		// Events of a run are much alike: room for as many as the first says.
+		c = &chunk{first: l.next, items: make([]Item, 0, l.expect(it))}
 		l.chunks = append(l.chunks, c)
 	}
 	c.items = append(c.items, it)
@@ -85,6 +86,17 @@ func (l *runLog) add(it Item) {
 	l.next++
 	const prime = 1099511628211 // FNV-1a, over lengths and kinds: cheap and enough to tell logs apart
 	l.hash = (l.hash ^ uint64(len(it.Data))<<8 ^ uint64(it.Kind)) * prime
+}
+
+// expect is how many items like this one are given room in a fresh chunk: few in
+// the first, as most runs are short, and never more than would weigh against the
+// chunk's data.
+func (l *runLog) expect(it Item) int {
+	most := 256
+	if len(l.chunks) == 0 {
+		most = 8
+	}
+	return min(chunkBytes/it.cost()+1, most)
 }
 
 // first is the oldest sequence number that is still there, or next.

@@ -92,24 +92,47 @@ type connPort struct {
 	link     wire.Link
 	admitted func()
 
-	mu      sync.Mutex
-	room    sync.Cond
-	frames  []wire.Frame
-	bytes   int
-	pong    bool
-	flushed bool
-	end     *wire.End
-	rung    bool
-	gone    bool
+	mu         sync.Mutex
+	room       sync.Cond
+	head, tail *turn // a list; the tail is being filled
+	bytes      int
+	pong       bool
+	flushed    bool
+	end        *wire.End
+	rung       bool
+	gone       bool
+
+	lent *turn // what the actor's turn under way has; the actor's
 }
 
 // Bounds of a turn and of the queue before it.
 const (
-	turnBytes       = 256 << 10
-	queueBytes      = 1 << 20
-	frameQueueCost  = 256 // what a queued frame costs beside its bytes
-	turnFramesAtOne = 1024
+	turnBytes      = 256 << 10
+	turnFrames     = 256
+	queueBytes     = 1 << 20
+	frameQueueCost = 256 // what a queued frame costs beside its bytes
 )
+
+// turn is what the actor takes at once. Its memory is used again.
+type turn struct {
+	frames []wire.Frame
+	bytes  int
+	next   *turn
+}
+
+var turns = sync.Pool{New: func() any { return new(turn) }}
+
+// full reports that f is for the turn after t.
+func (t *turn) full(f *wire.Frame) bool {
+	return len(t.frames) == turnFrames || len(t.frames) > 0 && t.bytes+f.Bytes > turnBytes
+}
+
+// done gives a turn's memory back, and lets go of what its frames own.
+func (t *turn) done() {
+	clear(t.frames)
+	*t = turn{frames: t.frames[:0]}
+	turns.Put(t)
+}
 
 func (p *connPort) Do(op any, _ func(any, error)) {
 	switch op := op.(type) {
@@ -139,7 +162,7 @@ func (p *connPort) Do(op any, _ func(any, error)) {
 func (p *connPort) Close() {
 	p.mu.Lock()
 	p.gone = true
-	p.frames = nil
+	p.head, p.tail, p.lent = nil, nil, nil
 	p.room.Broadcast()
 	p.mu.Unlock()
 	p.link.Drop()
@@ -156,7 +179,17 @@ func (p *connPort) Frame(f wire.Frame) {
 	if p.gone {
 		return
 	}
-	p.frames = append(p.frames, f)
+	if p.tail == nil || p.tail.full(&f) {
+		fresh := turns.Get().(*turn)
+		if p.tail == nil {
+			p.head = fresh
+		} else {
+			p.tail.next = fresh
+		}
+		p.tail = fresh
+	}
+	p.tail.frames = append(p.tail.frames, f)
+	p.tail.bytes += f.Bytes
 	p.bytes += f.Bytes + frameQueueCost
 	p.ring()
 }
@@ -195,18 +228,15 @@ func (p *connPort) Drain() (any, bool) {
 	defer p.mu.Unlock()
 	in := Inbound{Pong: p.pong, Flushed: p.flushed, Read: read}
 	p.pong, p.flushed = false, false
-	n, size := 0, 0
-	for n < len(p.frames) && n < turnFramesAtOne && (n == 0 || size+p.frames[n].Bytes <= turnBytes) {
-		size += p.frames[n].Bytes
-		n++
+	if t := p.head; t != nil {
+		p.lent, p.head, t.next = t, t.next, nil
+		in.Frames = t.frames
+		p.bytes -= t.bytes + len(t.frames)*frameQueueCost
+		p.room.Signal()
 	}
-	in.Frames = p.frames[:n:n]
-	p.frames = p.frames[n:]
-	p.bytes -= size + n*frameQueueCost
-	p.room.Broadcast()
-	more := len(p.frames) > 0
+	more := p.head != nil
 	if !more {
-		p.frames = nil
+		p.tail = nil
 		in.Closed = p.end
 	}
 	p.rung = more
@@ -214,4 +244,12 @@ func (p *connPort) Drain() (any, bool) {
 		return nil, more
 	}
 	return in, more
+}
+
+// Settle implements [step.Settler]: the policy has kept none of its frames.
+func (p *connPort) Settle() {
+	if p.lent != nil {
+		p.lent.done()
+		p.lent = nil
+	}
 }

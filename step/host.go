@@ -30,6 +30,15 @@ type Drainer interface {
 	Drain() (message any, more bool)
 }
 
+// Settler is a [Drainer] that uses the memory of its messages again: the turn that
+// began with one is over, and the machine has kept nothing of it that Drain did
+// not give away for good.
+type Settler interface {
+	Drainer
+	// Settle is called on the actor's turn, after the effects were carried out.
+	Settle()
+}
+
 // Failure is a recovered panic: a bug with a blast radius.
 type Failure struct {
 	Ref     Ref
@@ -97,6 +106,7 @@ func (h *Host) Spawn(ref Ref, m Machine, port Port) {
 		timers:  make(map[timerKey]armedTimer),
 		replies: make(map[Token]chan any),
 		done:    make(chan struct{}),
+		ring:    &envelope{kind: ringMail, from: ref},
 	}
 	h.mu.Lock()
 	if _, taken := h.processes[ref]; taken {
@@ -118,16 +128,20 @@ func (h *Host) Send(from, to Ref, message any) {
 }
 
 // Ring begins a turn of an actor whose port is a [Drainer].
-func (h *Host) Ring(to Ref) { h.deliver(to, &envelope{kind: ringMail, from: to}) }
-
-func (h *Host) deliver(to Ref, e *envelope) bool {
-	p := h.find(to)
-	if p == nil {
+func (h *Host) Ring(to Ref) {
+	if p := h.find(to); p != nil {
+		p.post(p.ring)
+	} else {
 		h.undelivered.Add(1)
-		return false
 	}
-	p.post(e)
-	return true
+}
+
+func (h *Host) deliver(to Ref, e *envelope) {
+	if p := h.find(to); p != nil {
+		p.post(e)
+	} else {
+		h.undelivered.Add(1)
+	}
 }
 
 func (h *Host) find(ref Ref) *process {

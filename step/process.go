@@ -48,6 +48,7 @@ type process struct {
 	port    Port
 	pid     *actor.PID
 	done    chan struct{}
+	ring    *envelope // every ring's; it says nothing
 
 	fx      Effects
 	timers  map[timerKey]armedTimer
@@ -146,6 +147,11 @@ func (p *process) turn(e *envelope) {
 		p.perform(x)
 	}
 	p.fx.Reset()
+	if e.kind == ringMail {
+		if s, ok := p.port.(Settler); ok {
+			s.Settle()
+		}
+	}
 }
 
 func (p *process) perform(x Effect) {

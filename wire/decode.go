@@ -184,8 +184,12 @@ func (d *Decoder) judge() (Frame, string) {
 // typeOf finds the frame type that a token names, or says why there is none.
 func typeOf(token []byte) (Type, string) {
 	if isString(token) {
-		if t, ok := types[string(token[1:len(token)-1])]; ok {
-			return t, "" // the usual case: no escapes
+		inside := token[1 : len(token)-1]
+		if string(inside) == shapes[RunEvent].name {
+			return RunEvent, "" // nearly all frames are
+		}
+		if t, ok := types[string(inside)]; ok {
+			return t, "" // no escapes
 		}
 	}
 	name, ok := unquote(token)
