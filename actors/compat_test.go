@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -121,6 +122,7 @@ func TestMalformedFramesAreIgnored(t *testing.T) {
 		``, `x`, `[]`, `null`, `"text"`, `{"type":"run.finished"`, `{"type":"run.finished","type":"daemon.ping"}`,
 		`{"TYPE":"run.finished","job_id":"` + r.ID() + `"}`, `{"type":"run.cleanup","job_id":"` + r.ID() + `"}`,
 		`{"type":"run.event","job_id":"` + r.ID() + `","event":"no object"}`, `{"type":"run.finished","job_id":7}`,
+		`{"type":"run.event","job_id":"` + r.ID() + `","event":{"deep":` + strings.Repeat("[", 200000),
 	} {
 		p.send("%s", bad)
 	}

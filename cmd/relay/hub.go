@@ -105,7 +105,11 @@ func openStore(cfg installConfig) (persist.Store, error) {
 	if cfg.storeDir == "" {
 		return persist.NewMemory(), nil
 	}
-	return persist.Open(cfg.storeDir, persist.Options{Program: "relay serve", Logger: cfg.logger})
+	files, err := persist.Open(cfg.storeDir, persist.Options{Program: "relay serve", Logger: cfg.logger})
+	if err != nil {
+		return nil, err // not a store that is nil inside
+	}
+	return files, nil
 }
 
 // apiToken reads or makes the API's token.
@@ -218,6 +222,5 @@ func (o observers) Observe(f actors.Fact) {
 	}
 }
 
-// hubFolder and daemonFolder are the folders of their own below a state folder.
-func hubFolder(dir string) string    { return filepath.Join(dir, hubDirName) }
-func daemonFolder(dir string) string { return filepath.Join(dir, daemonDirName) }
+// hubFolder is the store's folder below a state folder.
+func hubFolder(dir string) string { return filepath.Join(dir, hubDirName) }

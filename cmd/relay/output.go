@@ -80,7 +80,7 @@ func (a *app) logger() *slog.Logger {
 	if !text {
 		return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	}
-	return slog.New(tint.NewHandler(a.stderr, &tint.Options{
+	return slog.New(tint.NewTextHandler(a.stderr, &tint.Options{
 		Level: slog.LevelInfo, TimeFormat: time.TimeOnly, NoColor: !a.coloured(a.stderr),
 	}))
 }

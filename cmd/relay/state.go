@@ -17,7 +17,6 @@ import (
 const (
 	infoName        = "relay.json"
 	hubDirName      = "hub"
-	daemonDirName   = "daemon"
 	apiTokenName    = "api-token"
 	daemonTokenName = "daemon-token"
 )

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"codingrelay/containment"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write generated documents instead of comparing them")
+
+// docs/exit-codes.md is made from the table that decides exit codes.
+func TestExitCodesPageIsCurrent(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "exit-codes.md")
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(exitMarkdown()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != exitMarkdown() {
+		t.Error("docs/exit-codes.md is stale; run go test ./cmd/relay -run ExitCodes -rewrite")
+	}
+}
+
+// Every code is there once, has a meaning, and ends with a documented exit code.
+func TestErrorCodesAreComplete(t *testing.T) {
+	seen := map[string]bool{}
+	known := map[int]bool{exitSignalBase + 13: true}
+	for _, e := range exitCodes {
+		known[e.code] = true
+	}
+	for _, e := range errorCodes {
+		if seen[e.code] || e.meaning == "" || !known[e.exit] {
+			t.Errorf("row %+v is double, without a meaning, or ends with an unknown code", e)
+		}
+		seen[e.code] = true
+	}
+}
+
+// What each system is told about running jobs.
+func TestContainmentIsJudgedBySystem(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mode, goos string
+		refused    string
+	}{
+		"linux":       {"strict", "linux", ""},
+		"darwin":      {"strict", "darwin", "--containment weak"},
+		"darwin_weak": {"weak", "darwin", ""},
+		"windows":     {"weak", "windows", "Linux"},
+		"typo":        {"wek", "linux", "help"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := contain(&containment.Config{}, tt.mode, tt.goos)
+			switch {
+			case tt.refused == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tt.refused != "" && (err == nil || !strings.Contains(explain(err).fixLine(), tt.refused)):
+				t.Errorf("got %v, want a refusal that says %q", err, tt.refused)
+			}
+		})
+	}
+}
+
+// Each weakness in docs/weaknesses.md names tests that exist.
+func TestWeaknessesNameExistingTests(t *testing.T) {
+	file, err := os.Open(filepath.Join("..", "..", "docs", "weaknesses.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	tests := existingTests(t)
+	named := regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+	rows := 0
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		line := lines.Text()
+		if !regexp.MustCompile(`^\| \d+ \|`).MatchString(line) {
+			continue
+		}
+		rows++
+		found := named.FindAllStringSubmatch(line, -1)
+		if len(found) == 0 && !strings.Contains(line, "by design") && !strings.Contains(line, "later") {
+			t.Errorf("no test is named: %s", line)
+		}
+		for _, m := range found {
+			if !tests[m[1]+"."+m[2]] {
+				t.Errorf("there is no %s.%s: %s", m[1], m[2], line)
+			}
+		}
+	}
+	if rows != 51 {
+		t.Errorf("%d rows, want 51", rows)
+	}
+}
+
+// existingTests are the names of all tests, as folder.TestName.
+func existingTests(t *testing.T) map[string]bool {
+	t.Helper()
+	tests := map[string]bool{}
+	root := filepath.Join("..", "..")
+	re := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		for _, m := range re.FindAllStringSubmatch(string(text), -1) {
+			tests[filepath.ToSlash(dir)+"."+m[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests
+}
+
+// The binary builds for every system it says something about.
+func TestOtherSystemsBuild(t *testing.T) {
+	for _, goos := range []string{"darwin", "windows"} {
+		cmd := exec.Command(filepath.Join(runtime.GOROOT(), "bin", "go"), "vet", ".")
+		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=arm64", "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", goos, err, out)
+		}
+	}
+}
