@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -131,15 +129,4 @@ func existingTests(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	return tests
-}
-
-// The binary builds for every system it says something about.
-func TestOtherSystemsBuild(t *testing.T) {
-	for _, goos := range []string{"darwin", "windows"} {
-		cmd := exec.Command(filepath.Join(runtime.GOROOT(), "bin", "go"), "vet", ".")
-		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=arm64", "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", goos, err, out)
-		}
-	}
 }
