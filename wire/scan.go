@@ -2,7 +2,7 @@ package wire
 
 import "bytes"
 
-// The scanner proves the usual message in one pass, some bytes at a time, and
+// The scanner proves the usual message in one pass, many bytes at a time, and
 // finds its envelope without decoding the payload. It never refuses: it says
 // *certainly one JSON object with these members*, or nothing, and then the strict
 // walk decides, repairs and gives reasons. So it may be as narrow as suits it,

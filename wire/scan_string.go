@@ -67,22 +67,25 @@ func scanPlain(text []byte, i int) int {
 			return i + bits.TrailingZeros64(marks)/8
 		}
 		i += wordSize
+		i += skipPlain(text[i:])
 	}
-	for ; i+4*wordSize <= len(text); i += 4 * wordSize {
-		four := text[i : i+4*wordSize]
-		if special(word(four))|special(word(four[8:]))|special(word(four[16:]))|special(word(four[24:])) != 0 {
-			break
-		}
-	}
-	for ; i+wordSize <= len(text); i += wordSize {
-		if marks := special(word(text[i:])); marks != 0 {
-			return i + bits.TrailingZeros64(marks)/8
-		}
-	}
+	i += skipPlainWords(text[i:])
 	for i < len(text) && special(uint64(text[i])|' '*(laneLow-1)) == 0 {
 		i++
 	}
 	return i
+}
+
+// skipPlainWords is skipPlain in words: it leaves less than one.
+func skipPlainWords(text []byte) int {
+	rest := text
+	for len(rest) >= wordSize {
+		if marks := special(word(rest)); marks != 0 {
+			return len(text) - len(rest) + bits.TrailingZeros64(marks)/8
+		}
+		rest = rest[wordSize:]
+	}
+	return len(text) - len(rest)
 }
 
 // escaped says of each pattern of backslashes in eight bytes which of the bytes
@@ -101,13 +104,25 @@ var escaped = func() (table [512]uint64) {
 	return table
 }()
 
-// scanEscapes goes over text from the backslash at i on in which escapes are
-// frequent, without a branch for each. It stops, between two characters, when
-// there was none for a while, and at a word that has anything but ASCII, a quote
-// that ends the string, or an escape it does not know. It goes over the sequence
-// at i in any case, or gives a negative offset when that is not certain.
+// scanEscapes goes over text from the backslash at i on, as far as escapes are
+// frequent and common. It goes over the sequence at i in any case, or gives a
+// negative offset when that is not certain.
 func scanEscapes(text []byte, i int) int {
-	rest, entry, lately := text[i:], uint64(0), uint64(1)
+	if i+1 < len(text) && text[i+1] == 'u' {
+		return scanEscape(text, i) // a peer that writes one writes many
+	}
+	if n := skipEscaped(text[i:]); n > 0 {
+		return i + n
+	}
+	if n := skipEscapedWords(text[i:]); n > 0 {
+		return i + n
+	}
+	return scanEscape(text, i)
+}
+
+// skipEscapedWords is skipEscaped in words, without a branch for each escape.
+func skipEscapedWords(text []byte) int {
+	rest, entry, lately := text, uint64(0), uint64(1)
 	for len(rest) >= wordSize && lately != 0 {
 		x := word(rest)
 		noBackslash, noQuote := differs(x, '\\'), differs(x, '"')
@@ -123,10 +138,7 @@ func scanEscapes(text []byte, i int) int {
 		lately = lately>>8 | next
 		rest = rest[wordSize:]
 	}
-	if at := len(text) - len(rest) - int(entry&1); at > i {
-		return at
-	}
-	return scanEscape(text, i)
+	return len(text) - len(rest) - int(entry&1)
 }
 
 // scanEscape goes over the escape sequence at i, and over those like \u0041 that
