@@ -55,7 +55,6 @@ func (a *app) attached(ctx context.Context, c *control.Client, req control.RunRe
 	if err != nil {
 		return err
 	}
-	defer stream.Close()
 	s := &session{app: a, client: c, run: stream.Run}
 	a.hint("run %s on daemon %q", s.run.RunID, s.run.DaemonID)
 	type entry struct {
@@ -63,6 +62,13 @@ func (a *app) attached(ctx context.Context, c *control.Client, req control.RunRe
 		err error
 	}
 	entries := make(chan entry)
+	// The stream belongs to the goroutine that reads it; it ends with ctx.
+	defer func() {
+		cancel()
+		for e := range entries {
+			_ = e // nobody waits for it any more
+		}
+	}()
 	go func() {
 		defer close(entries)
 		for ev, err := range stream.Events() {
