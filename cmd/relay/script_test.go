@@ -41,7 +41,12 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("HOME", home)
-			env.Setenv("SOAK", os.Getenv("RELAY_SOAK"))
+			env.Setenv("LINES", "40000")
+			env.Setenv("PAUSE", "1")
+			if os.Getenv("RELAY_SOAK") != "" {
+				env.Setenv("LINES", "200000")
+				env.Setenv("PAUSE", "10")
+			}
 			p := &processes{all: make(map[string]*process), env: env}
 			env.Values[processKey{}] = p
 			env.Defer(p.killAll)
