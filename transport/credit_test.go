@@ -116,6 +116,45 @@ func TestEndingReleasesAReaderWithoutCredit(t *testing.T) {
 	}
 }
 
+// busy is a sink whose owner is slow to take its first frame.
+type busy struct {
+	*recorder
+	first   sync.Once
+	release chan struct{}
+}
+
+func (b *busy) Frame(f wire.Frame) {
+	b.recorder.Frame(f)
+	b.first.Do(func() { <-b.release })
+}
+
+// wire.Link.Drop: what the library has read ahead by then is not told.
+func TestNothingIsToldAfterDrop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &busy{recorder: newRecorder(), release: make(chan struct{})}
+		var hub wire.Link
+		daemon := end{sink: newRecorder()}
+		err := transport.Pipe(transport.Limits{}, func(_ string, l wire.Link, _ func()) wire.Sink {
+			hub = l
+			return sink
+		}, func(l wire.Link) wire.Sink {
+			daemon.link = l
+			return daemon.sink
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		daemon.link.Write([][]byte{finished("a"), finished("b")})
+		synctest.Wait()
+		hub.Drop()
+		close(sink.release)
+		if got := jobsOf(sink.rest(t)); got != "[a]" {
+			t.Errorf("told of %s, want [a]", got)
+		}
+		daemon.sink.end(t)
+	})
+}
+
 // hungry is a sink that watches how much it holds.
 type hungry struct {
 	*recorder

@@ -232,13 +232,13 @@ const (
 
 // rawPeer is a WebSocket client that breaks every rule it is told to.
 type rawPeer struct {
-	t *testing.T
+	t testing.TB
 	net.Conn
 	in *bufio.Reader
 }
 
 // raw opens a rawPeer, after a correct handshake with extra header lines.
-func raw(t *testing.T, addr string, header ...string) *rawPeer {
+func raw(t testing.TB, addr string, header ...string) *rawPeer {
 	t.Helper()
 	p, resp := rawTry(t, addr, header...)
 	if resp.StatusCode != http.StatusSwitchingProtocols {
@@ -247,7 +247,7 @@ func raw(t *testing.T, addr string, header ...string) *rawPeer {
 	return p
 }
 
-func rawTry(t *testing.T, addr string, header ...string) (*rawPeer, *http.Response) {
+func rawTry(t testing.TB, addr string, header ...string) (*rawPeer, *http.Response) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -41,7 +41,14 @@ type reader struct {
 	// discard: nothing more is given to the sink. Reading goes on until the peer
 	// answers the close, so that it sees our close frame and no reset.
 	discard bool
+	// like is the size of the last large message, or 0: a stream of events is
+	// much alike, and one that fits memory made for it needs no copy.
+	like int
 }
+
+// givenBytes is the size from which a message is read into memory of its own that
+// becomes its frame's. Below, the copy costs less than the waste.
+const givenBytes = 4 << 10
 
 // message reads one message and gives its frame to the sink.
 func (r *reader) message() error {
@@ -52,9 +59,7 @@ func (r *reader) message() error {
 	if err != nil {
 		return err
 	}
-	buf := borrow()
-	defer giveBack(buf)
-	frame, err := r.take(src, buf)
+	frame, err := r.read(src)
 	if err != nil || r.discard {
 		return err
 	}
@@ -66,8 +71,21 @@ func (r *reader) message() error {
 	return nil
 }
 
-// take reads one message to its end, with room for it in buf.
-func (r *reader) take(src io.Reader, buf *buffer) (wire.Frame, error) {
+// read reads one message to its end: into borrowed memory, or, after a large one,
+// into memory for another like it.
+func (r *reader) read(src io.Reader) (wire.Frame, error) {
+	if r.like > 0 {
+		// One byte more, to find the end without growing.
+		return r.take(src, &buffer{b: make([]byte, 0, r.like+1)}, true)
+	}
+	buf := borrow()
+	defer giveBack(buf)
+	return r.take(src, buf, false)
+}
+
+// take reads one message to its end, with room for it in buf, which is given to
+// the frame or not.
+func (r *reader) take(src io.Reader, buf *buffer, given bool) (wire.Frame, error) {
 	b := buf.b[:0]
 	total, kept := 0, true
 	for {
@@ -86,6 +104,12 @@ func (r *reader) take(src io.Reader, buf *buffer) (wire.Frame, error) {
 			}
 			if !kept {
 				return r.dec.Oversize(b, total), nil
+			}
+			if r.like = 0; total >= givenBytes {
+				r.like = total
+			}
+			if given {
+				return r.dec.DecodeGiven(b), nil
 			}
 			return r.dec.Decode(b), nil
 		}

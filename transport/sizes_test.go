@@ -59,9 +59,11 @@ func TestHardMaxFrameClosesTheSocket(t *testing.T) {
 	for range wire.HardMaxFrame / len(chunk) {
 		peer.send(chunk)
 	}
-	peer.send(frame(fin|opPing, []byte("alive?")))
-	if b0, _ := peer.read(); b0 != fin|opPong {
-		t.Errorf("after 64 MiB the ping was answered with %#x", b0)
+	for range 2 { // the answer to the first could come before a close frame
+		peer.send(frame(fin|opPing, []byte("alive?")))
+		if b0, _ := peer.read(); b0 != fin|opPong {
+			t.Errorf("after 64 MiB the ping was answered with %#x", b0)
+		}
 	}
 	peer.send(frame(opContinuation, []byte(" ")))
 	if code, reason := peer.verdict(); code != 1009 {
