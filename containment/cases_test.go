@@ -237,29 +237,37 @@ func startDaemon(t *testing.T, cfg Config, spec Spec, wrap ...string) *daemon {
 }
 
 // D04: a helper that inherited stdout does not hold the end back: the output
-// counts as complete after the drain grace, then the helper is ended too.
+// counts as complete after the drain grace, then the helper is ended too, by TERM
+// or, when it ignores that, by KILL.
 func TestHelperThatHoldsStdoutDelaysNothing(t *testing.T) {
 	t.Parallel()
-	tag, beat := tagged(t)
-	spec := bash("")
-	spec.Argv = []string{"bash", abs(t, "testdata/tree_leader_exits.sh"), "benign", "--ttl", "30", "--tag", tag, "--beat", beat}
-	r := start(t, quick(), spec)
-	if e := r.exit(); e != (Exit{}) {
-		t.Errorf("leader ended with %v; want exit 0", e)
+	for mode, killed := range map[string]bool{"benign": false, "stubborn": true} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			tag, beat := tagged(t)
+			spec := bash("")
+			spec.Argv = []string{"bash", abs(t, "testdata/tree_leader_exits.sh"), mode, "--ttl", "30", "--tag", tag, "--beat", beat}
+			cfg := quick()
+			cfg.Grace = 2 * time.Second
+			r := start(t, cfg, spec)
+			if e := r.exit(); e != (Exit{}) {
+				t.Errorf("leader ended with %v; want exit 0", e)
+			}
+			exited := time.Now()
+			<-r.Drained()
+			if d := time.Since(exited); d < cfg.DrainGrace-50*time.Millisecond || d > cfg.DrainGrace+cfg.Grace-100*time.Millisecond {
+				t.Errorf("drained after %v; want about %v, not the helper's end", d, cfg.DrainGrace)
+			}
+			receipt := r.clean()
+			if (receipt.Killed > 0) != killed || receipt.Duration < cfg.DrainGrace || receipt.Duration > cfg.DrainGrace+cfg.Grace+5*time.Second {
+				t.Errorf("receipt %+v; want KILL used: %t, all after the drain grace", receipt, killed)
+			}
+			if lines := r.rest(); len(lines) != 1 || !strings.Contains(lines[0], `"type":"result"`) {
+				t.Errorf("stdout %q; want the one result line", lines)
+			}
+			gone(t, tag, beat)
+		})
 	}
-	exited := time.Now()
-	<-r.Drained()
-	if d := time.Since(exited); d < quick().DrainGrace-50*time.Millisecond || d > quick().DrainGrace+2*time.Second {
-		t.Errorf("drained after %v; want about %v", d, quick().DrainGrace)
-	}
-	receipt := r.clean()
-	if receipt.Killed != 0 || receipt.Duration < quick().DrainGrace || receipt.Duration > quick().DrainGrace+5*time.Second {
-		t.Errorf("receipt %+v; want TERM to suffice, after the drain grace", receipt)
-	}
-	if lines := r.rest(); len(lines) != 1 || !strings.Contains(lines[0], `"type":"result"`) {
-		t.Errorf("stdout %q; want the one result line", lines)
-	}
-	gone(t, tag, beat)
 }
 
 // D06 (a, b): a prompt larger than an argument may be arrives whole on stdin, then

@@ -130,7 +130,9 @@ func TestTwentySideBySide(t *testing.T) {
 // not held up by a run that is blocked on its full pipe.
 func TestCloseLetsGoOfEverything(t *testing.T) {
 	t.Parallel()
-	tree, err := Start(quick(), shell("yes"))
+	spec := shell("yes")
+	spec.KeepStdin = true
+	tree, err := Start(quick(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +189,33 @@ print("last", flush=True)`, path))
 	if got := r.rest(); len(got) != 1 || got[0] != "last" {
 		t.Errorf("stdout %q; want its last line, then the end", got)
 	}
+}
+
+// A stream ends when the run closes it, not with the run: nobody but the run holds
+// the pipes.
+func TestStreamsEndWhenTheRunClosesThem(t *testing.T) {
+	t.Parallel()
+	spec := shell("exec <&- >&- 2>&-; exec sleep 60")
+	spec.KeepStdin = true
+	r := start(t, quick(), spec)
+	if got := r.rest(); len(got) != 0 {
+		t.Errorf("stdout %q; want nothing", got)
+	}
+	if got := <-r.stderr; len(got) != 0 {
+		t.Errorf("stderr %q; want nothing", got)
+	}
+	if _, err := r.Stdin().Write([]byte("x")); !errors.Is(err, unix.EPIPE) {
+		t.Errorf("writing to a stdin that nobody has: %v; want EPIPE", err)
+	}
+	select {
+	case <-r.Drained():
+		t.Error("drained, although the leader lives")
+	case <-r.done:
+		t.Error("the run is over")
+	default:
+	}
+	r.Stop()
+	r.clean()
 }
 
 // Spec.KeepStdin: what is written later comes after the prompt, and the end comes

@@ -107,12 +107,13 @@ func TestStartRefusesWhatThisUserMayNotUse(t *testing.T) {
 		}
 	}
 	locked := filepath.Join(base, "locked")
-	if err := os.Mkdir(locked, 0o700); err != nil {
+	// It may be entered, so only the look before the start can refuse it.
+	if err := os.Mkdir(locked, 0o711); err != nil {
 		t.Fatal(err)
 	}
 	command := write(t, filepath.Join(base, "command"), "#!/bin/sh\n", 0o700)
 	if os.Geteuid() != 0 {
-		if err := errors.Join(os.Chmod(locked, 0), os.Chmod(command, 0o600)); err != nil {
+		if err := errors.Join(os.Chmod(locked, 0o100), os.Chmod(command, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
