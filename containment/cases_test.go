@@ -111,7 +111,11 @@ time.sleep(40)`, beat, "--tag", tag))
 // at it; a member that ignores TERM sees KILL, after the grace.
 func TestStopEndsMembersWhoseLeaderIsGone(t *testing.T) {
 	t.Parallel()
-	for mode, want := range map[string]Exit{"stubborn": {Code: 0}, "late": {Code: 143}} {
+	for mode, want := range map[string][]Exit{
+		"stubborn": {{Code: 0}},
+		// TERM may come between the leader's first line and its trap.
+		"late": {{Code: 143}, {Code: -1, Signal: syscall.SIGTERM}},
+	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			tag, beat := tagged(t)
@@ -127,7 +131,7 @@ func TestStopEndsMembersWhoseLeaderIsGone(t *testing.T) {
 			}
 			r.Stop()
 			receipt := r.clean()
-			if receipt.Exit == nil || *receipt.Exit != want || receipt.Killed < 1 || receipt.Duration < cfg.Grace {
+			if receipt.Exit == nil || !slices.Contains(want, *receipt.Exit) || receipt.Killed < 1 || receipt.Duration < cfg.Grace {
 				t.Errorf("receipt %+v (exit %v); want %v, a killed member, and the whole grace", receipt, receipt.Exit, want)
 			}
 			gone(t, tag, beat)
