@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"codingrelay/control"
@@ -21,30 +18,16 @@ type session struct {
 	client *control.Client
 	run    control.Run
 
-	// pressed counts the signals; first is the first of them, since when a cancel
+	// pressed counts the signals; number is that of the first, since when a cancel
 	// is awaited.
 	pressed int
-	first   os.Signal
+	number  int
 	since   time.Time
-
-	last terminal
 }
 
-// terminal is what the daemon's last event said of the command.
-type terminal struct {
-	kind string
-	data terminalData
-}
-
-type terminalData struct {
-	Error      string `json:"error"`
-	Code       string `json:"code"`
-	ExitCode   *int   `json:"exit_code"`
-	Signal     string `json:"signal"`
-	StderrTail string `json:"stderr_tail"`
-}
-
-// attached starts a run whose caller we are, and stays until its end.
+// attached starts a run whose caller we are, and stays until its end. Reading,
+// printing and signals are apart: whoever reads our output may take nothing for as
+// long as he likes, and Ctrl-C is heard all the same.
 func (a *app) attached(ctx context.Context, c *control.Client, req control.RunRequest) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, endSignals...)
@@ -57,47 +40,31 @@ func (a *app) attached(ctx context.Context, c *control.Client, req control.RunRe
 	}
 	s := &session{app: a, client: c, run: stream.Run}
 	a.hint("run %s on daemon %q", s.run.RunID, s.run.DaemonID)
-	type entry struct {
-		ev  control.StreamEvent
-		err error
+	p := newPrinter(a)
+	if a.opts.json {
+		p.started(s.run)
 	}
-	entries := make(chan entry)
-	// The stream belongs to the goroutine that reads it; it ends with ctx.
-	defer func() {
-		cancel()
-		for e := range entries {
-			_ = e // nobody waits for it any more
-		}
-	}()
+	entries, done := make(chan entry, entriesAhead), make(chan error, 1)
 	go func() {
-		defer close(entries)
-		for ev, err := range stream.Events() {
-			select {
-			case entries <- entry{ev, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
+		defer stream.Close() // this goroutine alone uses it
+		feed(ctx, stream.Events(), entries, everything)
 	}()
+	go func() { done <- p.print(entries) }()
+	closed := p.closed
 	for {
 		select {
 		case sig := <-signals:
 			if s.press(ctx, sig) {
 				return exitError(exitInterrupted)
 			}
-		case e, ok := <-entries:
-			switch {
-			case !ok:
-				return &failure{code: codeStreamLost, what: "the run's event stream ended without its outcome"}
-			case e.err != nil:
-				return e.err
-			}
-			if err := s.show(e.ev); err != nil {
+		case <-closed:
+			closed = nil
+			s.cancel(ctx, sigPipeNumber)
+		case err := <-done:
+			if err != nil {
 				return err
 			}
-			if e.ev.Kind == control.KindEnd {
-				return s.end(*e.ev.Outcome)
-			}
+			return s.end(p)
 		}
 	}
 }
@@ -122,6 +89,7 @@ func (a *app) startInterruptibly(ctx context.Context, cancel func(), c *control.
 		if r := <-done; r.stream != nil {
 			r.stream.Close()
 		}
+		a.say("given up before the run began; the hub cancels what was placed")
 		return nil, exitError(exitSignalBase + signalNumber(sig))
 	}
 }
@@ -132,14 +100,8 @@ func (s *session) press(ctx context.Context, sig os.Signal) bool {
 	s.pressed++
 	switch s.pressed {
 	case 1:
-		s.first, s.since = sig, time.Now()
 		s.app.say("cancelling; waiting until everything of the run is gone (again: what is awaited; a third time: leave)")
-		go func() {
-			// The outcome comes with the stream's end; an error there says more.
-			if _, err := s.client.Cancel(ctx, s.run.RunID); err != nil && ctx.Err() == nil {
-				s.app.warn("the cancel was not taken: %v", err)
-			}
-		}()
+		s.cancel(ctx, signalNumber(sig))
 	case 2:
 		s.app.say("waiting since %s for daemon %q to confirm that every process of run %s is gone; the hub fences it when it does not",
 			short(time.Since(s.since)), s.run.DaemonID, s.run.RunID)
@@ -150,42 +112,56 @@ func (s *session) press(ctx context.Context, sig os.Signal) bool {
 	return false
 }
 
-// show prints one entry: output as it is, with --json every entry as a line.
-func (s *session) show(ev control.StreamEvent) error {
-	s.note(ev)
-	if s.app.opts.json {
-		return s.app.showJSON(ev)
-	}
-	return s.app.showText(ev)
-}
-
-// note keeps what the daemon's terminal events say.
-func (s *session) note(ev control.StreamEvent) {
-	if ev.Kind != control.KindEvent {
+// cancel asks for the end, once. The outcome comes with the stream's end.
+func (s *session) cancel(ctx context.Context, number int) {
+	if !s.since.IsZero() {
 		return
 	}
-	var t struct {
-		Type string          `json:"type"`
-		Data json.RawMessage `json:"data"`
-	}
-	if json.Unmarshal(ev.Data, &t) != nil || t.Type != "run.completed" && t.Type != "run.failed" {
-		return
-	}
-	s.last = terminal{kind: t.Type}
-	_ = json.Unmarshal(t.Data, &s.last.data) // a member of another kind says nothing to us
+	s.number, s.since = number, time.Now()
+	go func() {
+		if _, err := s.client.Cancel(ctx, s.run.RunID); err != nil && ctx.Err() == nil {
+			s.app.warn("the cancel was not taken: %v", err)
+		}
+	}()
 }
 
 // end is the outcome in words and as an exit code.
-func (s *session) end(out control.Outcome) error {
+func (s *session) end(p *printer) error {
+	err := s.verdict(*p.outcome, p.last)
+	if !s.app.opts.json {
+		return err
+	}
+	exit := exitOf(err)
+	p.ended(&exit)
+	if exit == exitOK {
+		return nil
+	}
+	return exitError(exit) // the last line has said it all
+}
+
+// exitOf is the exit code that an error of the end gives.
+func exitOf(err error) int {
+	var quiet exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &quiet):
+		return int(quiet)
+	default:
+		return explain(err).exitCode()
+	}
+}
+
+func (s *session) verdict(out control.Outcome, last terminal) error {
 	if !out.Clean {
-		fence := ""
-		if out.FenceID != "" {
-			fence = "relay fence show " + s.run.DaemonID
-		}
-		return &failure{
+		f := &failure{
 			code: codeNotConfirmed, what: fmt.Sprintf("%s, not confirmed: daemon %s is fenced", out.Result, s.run.DaemonID),
-			cause: out.Reason, fix: fence,
+			cause: out.Reason,
 		}
+		if out.FenceID != "" {
+			f.fix = "relay fence show " + shellWord(s.run.DaemonID)
+		}
+		return f
 	}
 	switch out.Result {
 	case "cancelled":
@@ -194,23 +170,39 @@ func (s *session) end(out control.Outcome) error {
 		} else {
 			s.app.say("cancelled, clean")
 		}
-		if s.first != nil {
-			return exitError(exitSignalBase + signalNumber(s.first))
+		if s.number != 0 {
+			return exitError(exitSignalBase + s.number)
 		}
 		return exitError(exitFailed)
 	case "timed_out":
 		s.app.say("timed out, clean")
 		return exitError(exitTimeout)
 	case "finished":
-		return s.last.exit(s.app)
-	default:
-		return &failure{code: out.Code, what: fmt.Sprintf("the run ended %s", out.Result), cause: out.Message}
+		return last.exit(s.app)
 	}
+	f := &failure{code: out.Code, what: "the run ended: " + out.Result, cause: out.Message}
+	if row, known := lookUpCode(out.Code); !known || row.exit == exitFailed {
+		f.exit = exitRelayFailed
+	}
+	return f
+}
+
+// terminal is what the daemon's last event said of the command.
+type terminal struct {
+	kind string
+	data terminalData
+}
+
+type terminalData struct {
+	Error    string `json:"error"`
+	Code     string `json:"code"`
+	ExitCode *int   `json:"exit_code"`
+	Signal   string `json:"signal"`
 }
 
 // exit is what a finished run's command ended with.
 func (t terminal) exit(a *app) error {
-	if t.kind != "run.failed" {
+	if t.kind != eventFailed {
 		return nil
 	}
 	switch {
@@ -220,14 +212,17 @@ func (t terminal) exit(a *app) error {
 		a.say("%s", t.data.Error)
 		return exitError(exitSignalBase + numberOf(t.data.Signal))
 	}
-	f := &failure{code: t.data.Code, what: t.data.Error, exit: exitRelayFailed}
+	f := &failure{code: t.data.Code, what: t.data.Error, exit: exitFailed}
+	code, ours := strings.CutPrefix(t.data.Code, "exec.")
 	switch {
-	case t.data.Code == "exec.not_found" && strings.Contains(t.data.Error, "executable"):
+	case code == "not_found" && (strings.Contains(t.data.Error, "executable") || strings.Contains(t.data.Error, "folder")):
 		f.exit = exitNotExecutable
-	case t.data.Code == "exec.not_found":
+	case code == "not_found":
 		f.exit = exitNoCommand
-	case t.data.Code == "exec.timeout":
+	case code == "timeout":
 		f.exit = exitTimeout
+	case ours: // the command was never started
+		f.exit = exitRelayFailed
 	}
 	return f
 }
@@ -246,56 +241,4 @@ func numberOf(name string) int {
 	n := 0
 	_, _ = fmt.Sscanf(name, "signal %d", &n)
 	return n
-}
-
-// showText prints an output event as the command wrote it, and says what a
-// reader should know on stderr.
-func (a *app) showText(ev control.StreamEvent) error {
-	switch ev.Kind {
-	case control.KindTruncated:
-		a.warn("events %d to %d are gone: the output was not read in time", ev.Range.From, ev.Range.To)
-	case control.KindDropped:
-		a.warn("a message of %d bytes could not be taken", ev.Bytes)
-	case control.KindEvent:
-		var e struct {
-			Type string `json:"type"`
-			Data struct {
-				Stream string `json:"stream"`
-				Text   string `json:"text"`
-			} `json:"data"`
-		}
-		if json.Unmarshal(ev.Data, &e) != nil || e.Type != "output" {
-			return nil
-		}
-		out := a.stdout
-		if e.Data.Stream == "stderr" {
-			out = a.stderr
-		}
-		return a.printed(io.WriteString(out, e.Data.Text))
-	}
-	return nil
-}
-
-// showJSON prints an entry as one line.
-func (a *app) showJSON(ev control.StreamEvent) error {
-	line := struct {
-		Kind    control.EventKind `json:"type"`
-		Seq     uint64            `json:"seq,omitempty"`
-		Event   json.RawMessage   `json:"event,omitempty"`
-		Bytes   int               `json:"bytes,omitempty"`
-		Range   *control.Range    `json:"range,omitempty"`
-		Outcome *control.Outcome  `json:"outcome,omitempty"`
-	}{Kind: ev.Kind, Seq: ev.Seq, Bytes: ev.Bytes, Range: ev.Range, Outcome: ev.Outcome}
-	if ev.Kind == control.KindEvent {
-		line.Event = ev.Data
-	}
-	return a.printed(0, printJSON(a.stdout, line))
-}
-
-// printed turns a closed output into an error of its own: nobody reads any more.
-func (a *app) printed(_ int, err error) error {
-	if errors.Is(err, syscall.EPIPE) {
-		return &failure{code: codeOutputClosed, what: "nobody reads the output any more", cause: "the run is cancelled when its caller stays away"}
-	}
-	return err
 }

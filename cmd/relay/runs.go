@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/signal"
 	"strings"
@@ -108,27 +109,30 @@ func (a *app) logs(ctx context.Context, c *control.Client, run string, follow bo
 	}
 	ctx, stop := signal.NotifyContext(ctx, endSignals...)
 	defer stop()
-	for ev, err := range c.Events(ctx, run, 0, false) {
-		if ctx.Err() != nil {
-			a.say("detached; run %s goes on", run)
-			return exitError(exitInterrupted)
-		}
-		if err != nil {
-			return err
-		}
-		if a.opts.json {
-			err = a.showJSON(ev)
-		} else {
-			err = a.showText(ev)
-		}
-		if err != nil {
-			return err
-		}
-		if !follow && info.Outcome == nil && ev.Seq >= info.Events {
-			return nil
-		}
+	last := uint64(everything)
+	if !follow && info.Outcome == nil {
+		last = info.Events
 	}
-	return nil
+	p := newPrinter(a)
+	entries, done := make(chan entry, entriesAhead), make(chan error, 1)
+	go feed(ctx, c.Events(ctx, run, 0, false), entries, last)
+	go func() { done <- p.print(entries) }()
+	select {
+	case err = <-done:
+	case <-p.closed:
+		return &failure{code: codeOutputClosed, what: "nobody reads the output any more"}
+	case <-ctx.Done():
+	}
+	switch {
+	case ctx.Err() != nil:
+		a.say("detached; run %s goes on", run)
+		return exitError(exitInterrupted)
+	case err == nil && a.opts.json:
+		p.ended(nil)
+	case errors.Is(err, errNoOutcome) && last != everything:
+		return nil // all there was when it was asked for
+	}
+	return err
 }
 
 func (a *app) cancelCommand() *cobra.Command {

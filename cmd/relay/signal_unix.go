@@ -17,6 +17,10 @@ var endSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 // would inherit that.
 func catchPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
+// sigPipeNumber is the number of the signal that a program gets whose output
+// nobody reads any more.
+const sigPipeNumber = int(syscall.SIGPIPE)
+
 // signalNumber is n of the exit code 128+n.
 func signalNumber(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {
