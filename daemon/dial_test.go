@@ -51,6 +51,7 @@ func refusedWith(code int, reason string) func(uint64) []any {
 // D28: a refused token is tried a few times a minute, at growing and spread
 // delays, with one clear line; and works again when the file is put right.
 func TestD28RefusedTokenIsTriedSlowlyAndToldOnce(t *testing.T) {
+	second := map[time.Duration]bool{}
 	for seed := range uint64(50) {
 		cfg := matrixConfig()
 		cfg.Seed = seed
@@ -59,6 +60,7 @@ func TestD28RefusedTokenIsTriedSlowlyAndToldOnce(t *testing.T) {
 		if len(at) > 8 || len(at) < 3 {
 			t.Fatalf("seed %d: %d attempts in a minute at %v, want 3 to 8", seed, len(at), at)
 		}
+		second[at[1]] = true
 		for i := 2; i < len(at); i++ {
 			if at[i]-at[i-1] <= at[i-1]-at[i-2] {
 				t.Errorf("seed %d: the delays do not grow: %v", seed, at)
@@ -72,6 +74,9 @@ func TestD28RefusedTokenIsTriedSlowlyAndToldOnce(t *testing.T) {
 		if s.session().state != sessionServing {
 			t.Errorf("seed %d: not served once the token is right: %s", seed, s.session().state)
 		}
+	}
+	if len(second) < 40 {
+		t.Errorf("50 daemons try again at only %d different times", len(second))
 	}
 }
 

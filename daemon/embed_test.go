@@ -143,6 +143,12 @@ func TestJobOfARunThatIsOverDoesNothing(t *testing.T) {
 		if job.ID == "r2" {
 			<-ctx.Done()
 			_, err := job.Command(containment.Spec{Argv: []string{"true"}, Dir: "/"})
+			job.port.mu.Lock()
+			started := len(job.port.trees)
+			job.port.mu.Unlock()
+			if started > 0 {
+				err = errors.New("the process was started")
+			}
 			ended <- err
 			// Last words work on.
 			return job.Emit(context.WithoutCancel(ctx), []byte(`{"type":"last words"}`))
@@ -199,14 +205,12 @@ func TestFloodHoldsBackOnlyItself(t *testing.T) {
 	// The hub does not read; the socket and the run's budget fill, and Emit waits.
 	<-waiting
 	n := <-emitted
-	d.world.mu.Lock()
-	var held int
-	for _, p := range d.world.runs {
+	held := 0
+	for _, p := range d.world.runPorts() {
 		p.mu.Lock()
-		held = p.held
+		held += p.held
 		p.mu.Unlock()
 	}
-	d.world.mu.Unlock()
 	if held > DefaultRunQueueBytes {
 		t.Errorf("%d bytes of the run are held, above its budget", held)
 	}
@@ -227,6 +231,20 @@ func TestFloodHoldsBackOnlyItself(t *testing.T) {
 	c.cancel("flood")
 	if after := len(c.finish("flood").events); before+after <= n || after < DefaultRunQueueBytes/10_000/2 {
 		t.Errorf("of %d events of the flood %d came before the quick run's end and %d after it", n, before, after)
+	}
+}
+
+// D32, from the daemon's side: a start and a cancel that are read in one go are
+// answered cancelled and run.finished, every time.
+func TestD32StartAndCancelAtOnceAreAnswered(t *testing.T) {
+	_, c, _ := connected(t, nil)
+	for i := range 25 {
+		job := fmt.Sprint("r", i)
+		c.start(job, argv("sleep", "60"))
+		c.cancel(job)
+		if r := c.finish(job); len(r.events) != 1 || string(r.events[0].Body) != cancelledText {
+			t.Fatalf("run %d: %d events, the end %v", i, len(r.events), r.terminal)
+		}
 	}
 }
 

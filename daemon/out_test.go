@@ -39,7 +39,7 @@ func TestFinishedOvertakesTheFloodsOfOtherRuns(t *testing.T) {
 		s.hears(startFrame(t, fmt.Sprint("r", i)))
 	}
 	for i := range DefaultMaxRuns - 1 {
-		s.give(s.runs[i], flood(fmt.Sprint("r", i), 100, 1_000+10_000*i))
+		s.give(s.runs[i], flood(fmt.Sprint("r", i), 12, 1_000+10_000*i))
 	}
 	last := fmt.Sprint("r", DefaultMaxRuns-1)
 	s.give(s.runs[DefaultMaxRuns-1], confirmed)

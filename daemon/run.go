@@ -53,10 +53,9 @@ type Run struct {
 	cfg   runConfig
 	state runState
 	cause StopCause
-	// lost: there is nobody to tell. returned: the runner has returned. told: the
-	// terminal event is out.
-	lost, returned, told bool
-	patience             step.Alarm
+	// lost: there is nobody to tell. returned: the runner has returned.
+	lost, returned bool
+	patience       step.Alarm
 }
 
 type runConfig struct {
@@ -130,8 +129,7 @@ func (r *Run) emitted(m Emitted, fx *step.Effects) {
 	if m.Returned != nil {
 		frames = r.runnerReturned(*m.Returned, frames, fx)
 	}
-	if m.Gone != nil && m.Gone.Confirmed && r.cause != 0 && !r.told && !r.lost {
-		r.told = true
+	if m.Gone != nil && m.Gone.Confirmed && r.state == runEnding && !r.lost {
 		frames = r.frames(frames, stoppedEvent(r.cause), true)
 	}
 	if len(frames) > 0 {
@@ -173,7 +171,6 @@ func (r *Run) runnerReturned(m Returned, frames []OutFrame, fx *step.Effects) []
 	if r.lost {
 		return frames
 	}
-	r.told = true
 	return r.frames(frames, terminalEvent(m), true)
 }
 
@@ -208,8 +205,8 @@ func (r *Run) become(to runState) { step.Become("daemon: run "+r.cfg.job, &r.sta
 
 // AppendState implements [step.Machine].
 func (r *Run) AppendState(b []byte) []byte {
-	return fmt.Appendf(b, "run %q %s cause=%d lost=%t returned=%t told=%t patience=%t",
-		r.cfg.job, r.state, r.cause, r.lost, r.returned, r.told, r.patience.Armed())
+	return fmt.Appendf(b, "run %q %s cause=%d lost=%t returned=%t patience=%t",
+		r.cfg.job, r.state, r.cause, r.lost, r.returned, r.patience.Armed())
 }
 
 var _ step.Machine = (*Run)(nil)

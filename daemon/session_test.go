@@ -220,6 +220,21 @@ func TestMailOfAnEarlierAttemptIsIgnored(t *testing.T) {
 	if after := string(s.machine.AppendState(nil)); after != before {
 		t.Errorf("state changed:\n%s\n%s", before, after)
 	}
+	s.hears(readyFrame(t, v1))
+	before = string(s.machine.AppendState(nil))
+	if s.tell(Progress{Attempt: 1, Read: 99}); string(s.machine.AppendState(nil)) != before || len(s.last) != 0 {
+		t.Errorf("the progress of an earlier link counts: %s", show(s.last))
+	}
+}
+
+// I14: what a lost connection had queued is let go at once, and nothing more is
+// kept for it, however long its runs take to end.
+func TestLostConnectionKeepsNoFrames(t *testing.T) {
+	s := serving(t, matrixConfig(), v1).hears(startFrame(t, "r1"))
+	s.give(s.runs[0], flood("r1", 100, 10_000)).closed(1006, "cut").give(s.runs[0], flood("r1", 100, 10_000))
+	if n := len(s.session().outlets[0].frames); n != 0 {
+		t.Errorf("%d frames are kept for nobody", n)
+	}
 }
 
 // I14: a hub that floods runs and takes no answer costs a bounded memory.
