@@ -20,6 +20,11 @@ import (
 	"codingrelay/wire"
 )
 
+// WriteStall is how long a hub may take no byte before the connection counts as
+// dead. It must be well above what a hub may hold a socket back for a slow reader
+// (15 s, design section 7), or such a reader would cost the connection.
+const WriteStall = 45 * time.Second
+
 // Dialer opens one WebSocket to a hub and gives its link to open, which returns
 // where the frames go; nil ends the link. It returns an error when it did not call
 // open. ctx bounds the opening only.
@@ -99,7 +104,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Dial == nil {
 		url := c.URL
 		c.Dial = func(ctx context.Context, open func(wire.Link) wire.Sink) error {
-			return transport.Dial(ctx, transport.DialConfig{URL: url}, open)
+			return transport.Dial(ctx, transport.DialConfig{URL: url, Limits: transport.Limits{WriteStall: WriteStall}}, open)
 		}
 	}
 	if c.Environ == nil {
