@@ -38,10 +38,12 @@ var rooms = map[string][]string{
 	},
 	"cmd/relay": {
 		module + "/actors", module + "/containment", module + "/control", module + "/daemon", module + "/lease", module + "/persist",
-		module + "/transport", module + "/wire", uuid, jsonv2, jsontext,
+		module + "/transport", module + "/wire", uuid, jsonv2, jsontext, websocket,
 		"github.com/lmittmann/tint", "github.com/spf13/cobra", "github.com/spf13/pflag",
 		"golang.org/x/term", "golang.org/x/time/rate",
 	},
+	"mcp":      {},
+	"bench":    {module + "/actors", module + "/control", module + "/persist", module + "/transport", module + "/wire", websocket},
 	"archtest": {},
 }
 
@@ -55,6 +57,7 @@ var forbidden = map[string][]string{
 	"persist":   {"net", "net/http", "os/exec", "testing"},
 	"daemon":    {"net/http/httptest", "testing"},
 	"control":   {"net/http/httptest", "testing"},
+	"mcp":       {"os", "os/exec", "testing"},
 	"cmd/relay": {"net/http/httptest", "testing"},
 }
 

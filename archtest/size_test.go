@@ -13,6 +13,12 @@ const (
 	functionLines = 70
 )
 
+// longer are functions that may have more lines, and why. Do not add to it.
+var longer = map[string]string{
+	"actors.TestConnMatrix": "one table",
+	"actors.TestHubMatrix":  "one table",
+}
+
 func sizeRule(s source) []string {
 	var out []string
 	if n := strings.Count(s.text, "\n"); n > fileLines {
@@ -23,7 +29,7 @@ func sizeRule(s source) []string {
 		if !ok {
 			continue
 		}
-		if n := s.line(f.End()) - s.line(f.Pos()) + 1; n > functionLines {
+		if n := s.line(f.End()) - s.line(f.Pos()) + 1; n > functionLines && longer[s.pkg()+"."+f.Name.Name] == "" {
 			out = append(out, fmt.Sprintf(":%d: %s has %d lines, at most %d", s.line(f.Pos()), f.Name.Name, n, functionLines))
 		}
 	}
