@@ -124,7 +124,7 @@ func (m *Metrics) answered(route string, status int) {
 // handler serves the numbers, in any format a scraper asks for.
 func (m *Metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		Registry: m.registry, MaxRequestsInFlight: 4, DisableCompression: true,
+		Registry: m.registry, ErrorHandling: promhttp.ContinueOnError, DisableCompression: true,
 	})
 }
 

@@ -1,0 +1,156 @@
+package control_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"codingrelay/actors"
+)
+
+// peer is a daemon in the test's hands: a raw coding-relay-v1 client on a real
+// socket that does exactly what it is told.
+type peer struct {
+	t    *testing.T
+	conn *websocket.Conn
+	id   string
+}
+
+type frame struct {
+	Type    string          `json:"type"`
+	JobID   string          `json:"job_id"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// connect dials, says hello, and expects daemon.ready.
+func (h *house) connect(id string) *peer {
+	h.t.Helper()
+	conn, _, err := websocket.Dial(testContext(h.t), "ws://"+h.addr+"/", nil)
+	if err != nil {
+		h.t.Fatalf("dial: %v", err)
+	}
+	conn.SetReadLimit(16 << 20)
+	p := &peer{t: h.t, conn: conn, id: id}
+	h.t.Cleanup(p.leave)
+	p.send(`{"type":"daemon.hello","daemon_id":%q,"token":%q,"protocol":"coding-relay-v1","metadata":{"pid":1},"extensions":["receipt"]}`, id, daemonToken)
+	p.expect("daemon.ready")
+	return p
+}
+
+// leave ends the socket without a word.
+func (p *peer) leave() { _ = p.conn.CloseNow() }
+
+func (p *peer) send(format string, args ...any) {
+	p.t.Helper()
+	if err := p.conn.Write(testContext(p.t), websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
+		p.t.Fatalf("send: %v", err)
+	}
+}
+
+func (p *peer) event(run, event string) {
+	p.t.Helper()
+	p.send(`{"type":"run.event","job_id":%q,"event":%s}`, run, event)
+}
+
+func (p *peer) finish(run string) {
+	p.t.Helper()
+	p.send(`{"type":"run.finished","job_id":%q,"mechanism":"test","exit_code":0,"killed":2,"survivors":0,"duration_ms":7}`, run)
+}
+
+// expect reads the next frame and wants its type.
+func (p *peer) expect(kind string) frame {
+	p.t.Helper()
+	_, data, err := p.conn.Read(testContext(p.t))
+	if err != nil {
+		p.t.Fatalf("read: %v, want %s", err, kind)
+	}
+	var f frame
+	if err := json.Unmarshal(data, &f); err != nil {
+		p.t.Fatalf("frame %s: %v", data, err)
+	}
+	if f.Type != kind {
+		p.t.Fatalf("frame is %q, want %q", f.Type, kind)
+	}
+	return f
+}
+
+// flood sends events until stop is closed or n are sent, and returns how many.
+func (p *peer) flood(run string, n int, stop <-chan struct{}) int {
+	for i := range n {
+		select {
+		case <-stop:
+			return i
+		default:
+			p.event(run, fmt.Sprintf(`{"n":%d}`, i+1))
+		}
+	}
+	return n
+}
+
+// facts remembers what the hub told its observer.
+type facts struct {
+	next    actors.Observer
+	mu      sync.Mutex
+	seen    []actors.Fact
+	changed chan struct{}
+}
+
+// Observe implements [actors.Observer].
+func (f *facts) Observe(fact actors.Fact) {
+	f.next.Observe(fact)
+	f.mu.Lock()
+	f.seen = append(f.seen, fact)
+	f.mu.Unlock()
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await waits for a fact of a kind.
+func (f *facts) await(t *testing.T, kind actors.FactKind) actors.Fact {
+	t.Helper()
+	for late := time.After(testTimeout); ; {
+		f.mu.Lock()
+		for _, fact := range f.seen {
+			if fact.Kind == kind {
+				f.mu.Unlock()
+				return fact
+			}
+		}
+		f.mu.Unlock()
+		select {
+		case <-f.changed:
+		case <-late:
+			t.Fatalf("no fact %s", kind)
+		}
+	}
+}
+
+func (f *facts) has(kind actors.FactKind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fact := range f.seen {
+		if fact.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// refusedWith wants an error of the API.
+func refusedWith(t *testing.T, err error, status int, code actors.Code) {
+	t.Helper()
+	var e interface {
+		error
+		Short() actors.Code
+	}
+	if !errors.As(err, &e) || e.Short() != code {
+		t.Fatalf("error is %v, want %d %s", err, status, code)
+	}
+}
