@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -252,15 +251,20 @@ func TestHelperThatHoldsStdoutDelaysNothing(t *testing.T) {
 			spec := bash("")
 			spec.Argv = []string{"bash", abs(t, "testdata/tree_leader_exits.sh"), mode, "--ttl", "30", "--tag", tag, "--beat", beat}
 			cfg := quick()
-			cfg.Grace = 2 * time.Second
+			if killed {
+				cfg.Grace = 3 * time.Second // room to see who is waited for
+			}
 			r := start(t, cfg, spec)
 			if e := r.exit(); e != (Exit{}) {
 				t.Errorf("leader ended with %v; want exit 0", e)
 			}
-			exited := time.Now()
 			<-r.Drained()
-			if d := time.Since(exited); d < cfg.DrainGrace-50*time.Millisecond || d > cfg.DrainGrace+cfg.Grace-100*time.Millisecond {
-				t.Errorf("drained after %v; want about %v, not the helper's end", d, cfg.DrainGrace)
+			select {
+			case <-r.done:
+				if killed {
+					t.Error("drained only when the helper was gone")
+				}
+			default:
 			}
 			receipt := r.clean()
 			if (receipt.Killed > 0) != killed || receipt.Duration < cfg.DrainGrace || receipt.Duration > cfg.DrainGrace+cfg.Grace+5*time.Second {
@@ -361,25 +365,17 @@ func TestNothingIsKilledBeforeTheGraceEnds(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
 	cfg.Grace = 1500 * time.Millisecond
-	r := start(t, cfg, bash(`trap "" TERM; echo up; while :; do sleep 0.05; date +%s%N; done`))
+	r := start(t, cfg, bash(`trap "" TERM; echo up; while :; do sleep 0.05; done`))
 	r.line()
 	stopped := time.Now()
 	for range 20 {
 		go r.Stop()
 	}
+	// The news of an end never comes before the end.
+	if e := r.exit(); time.Since(stopped) < cfg.Grace {
+		t.Errorf("%v only %v after the stop; want the whole grace of %v", e, time.Since(stopped), cfg.Grace)
+	}
 	receipt := r.clean()
-	lines := r.rest()
-	if len(lines) == 0 {
-		t.Fatal("no line after the stop")
-	}
-	var last int64
-	if _, err := fmt.Sscan(lines[len(lines)-1], &last); err != nil {
-		t.Fatal(err)
-	}
-	// It was alive, and writing, until shortly before the end of the grace.
-	if lived := time.Unix(0, last).Sub(stopped); lived < cfg.Grace-400*time.Millisecond {
-		t.Errorf("last line %v after the stop; want nearly the grace of %v", lived, cfg.Grace)
-	}
 	if receipt.Duration < cfg.Grace || receipt.Killed < 1 || receipt.Exit.Signal != syscall.SIGKILL {
 		t.Errorf("receipt %+v (exit %v); want KILL after %v", receipt, receipt.Exit, cfg.Grace)
 	}
