@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"github.com/anthdm/hollywood/actor"
@@ -42,7 +43,10 @@ type Daemon struct {
 	begun atomic.Bool
 	// running is closed when the session exists; host and world are whole then.
 	running chan struct{}
-	done    chan struct{}
+	// stop is closed when a caller wants the end.
+	stop     chan struct{}
+	stopOnce sync.Once
+	done     chan struct{}
 }
 
 // New makes a daemon and takes the lock of its state folder: a second daemon with
@@ -69,7 +73,7 @@ func New(cfg Config) (*Daemon, error) {
 	name := uuid.NewString()
 	return &Daemon{
 		cfg: cfg, name: name, lock: lock, world: newWorld(cfg, halt, name),
-		running: make(chan struct{}), done: make(chan struct{}),
+		running: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
 
@@ -140,18 +144,29 @@ func (d *Daemon) run(ctx context.Context) error {
 	})
 	w.host.Spawn(w.ref, NewSession(session), newSessionPort(w))
 	close(d.running)
-	ended := w.host.Done(w.ref)
-	if ended != nil {
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			_, _ = w.host.Ask(noContext, w.ref, func(t step.Token) any { return StopAsk{Token: t} })
-			<-ended
-		}
-	}
+	d.await(ctx)
 	_ = w.host.Idle(noContext)
 	w.work.Wait()
 	return d.verdict()
+}
+
+// await returns when the session has ended, which it is told to do when ctx ends
+// or a caller wants it.
+func (d *Daemon) await(ctx context.Context) {
+	w := d.world
+	ended := w.host.Done(w.ref)
+	if ended == nil {
+		return // it was faster
+	}
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	case <-d.stop:
+	}
+	// An error says that it has ended, which is what is waited for.
+	_, _ = w.host.Ask(noContext, w.ref, func(t step.Token) any { return StopAsk{Token: t} })
+	<-ended
 }
 
 // verdict says how the daemon ended.
@@ -220,11 +235,10 @@ func (d *Daemon) Drain(ctx context.Context) error {
 // takes at most the time after which a run counts as unconfirmed, and some seconds.
 // When ctx ends first the stop goes on.
 func (d *Daemon) Stop(ctx context.Context) error {
-	if _, err := d.ask(ctx, func(t step.Token) any { return StopAsk{Token: t} }); err != nil && !errors.Is(err, ErrNotRunning) {
-		return err
-	} else if !d.begun.Load() {
+	if !d.begun.Load() {
 		return ErrNotRunning
 	}
+	d.stopOnce.Do(func() { close(d.stop) })
 	select {
 	case <-d.done:
 		return nil

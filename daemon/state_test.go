@@ -278,6 +278,27 @@ func TestConfigurationIsJudged(t *testing.T) {
 	}
 }
 
+// A stop counts whenever it comes, also while the daemon is still starting.
+func TestStopCountsFromTheBeginning(t *testing.T) {
+	for range 10 {
+		d, err := New(testConfig(t, newRawHub(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(context.Background()) }()
+		waitFor(t, "the beginning", d.begun.Load)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		if err := d.Stop(ctx); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	}
+}
+
 // Design 12: a daemon without a supervisor refuses to start and names both ways
 // to have one; a grace that does not fit is warned about.
 func TestDaemonThatCannotContainRefusesToStart(t *testing.T) {
