@@ -46,9 +46,13 @@ type reader struct {
 	like int
 }
 
-// givenBytes is the size from which a message is read into memory of its own that
-// becomes its frame's. Below, the copy costs less than the waste.
-const givenBytes = 4 << 10
+// Messages of a size in this range are read into memory of their own, which
+// becomes their frame's. Below, a copy out of memory that is in the cache costs
+// less; above, memory would be held for what has not come.
+const (
+	givenMin = 64 << 10
+	givenMax = 512 << 10
+)
 
 // message reads one message and gives its frame to the sink.
 func (r *reader) message() error {
@@ -105,7 +109,7 @@ func (r *reader) take(src io.Reader, buf *buffer, given bool) (wire.Frame, error
 			if !kept {
 				return r.dec.Oversize(b, total), nil
 			}
-			if r.like = 0; total >= givenBytes {
+			if r.like = 0; total >= givenMin && total <= givenMax {
 				r.like = total
 			}
 			if given {

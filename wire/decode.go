@@ -35,12 +35,15 @@ type Decoder struct {
 	// ids are the last job ids seen, so that a run's many events share one.
 	ids    [fewNames]string
 	nextID int
+	// given: the message under way, of whole bytes of memory, is the frame's.
+	given bool
+	whole int
 }
 
 // NewDecoder makes a decoder.
 func NewDecoder() *Decoder { return &Decoder{} }
 
-// Decode makes a frame of one message. The message may be reused afterwards.
+// Decode makes a frame of one message. The message may be used again afterwards.
 //
 // The frame is Ignored, with a reason (protocol section 1, *validated first*),
 // when the message is not exactly one JSON object; repeats a name at its top
@@ -57,6 +60,21 @@ func NewDecoder() *Decoder { return &Decoder{} }
 // anybody was given, so its frame is ignored; to mend it could make two ids one.
 // Elsewhere such text becomes U+FFFD.
 func (d *Decoder) Decode(msg []byte) Frame {
+	d.given = false
+	return d.any(msg)
+}
+
+// DecodeGiven does what [Decoder.Decode] does with a message that is given away:
+// the frame's body may lie in it, if it fills at least seven eighths of its
+// memory, so it must not be written to any more. That spares a large message's
+// copy.
+func (d *Decoder) DecodeGiven(msg []byte) Frame {
+	d.given = true
+	return d.any(msg)
+}
+
+func (d *Decoder) any(msg []byte) Frame {
+	d.whole = cap(msg)
 	if f, ok := d.usual(msg); ok {
 		return f
 	}
@@ -202,7 +220,8 @@ func typeOf(token []byte) (Type, string) {
 	return Ignored, "unknown type " + clip(name)
 }
 
-// own gives the frame memory of its own, of the exact size.
+// own gives the frame memory of its own: of the exact size, or the message that
+// was given away, when the body is nearly all of it.
 func (d *Decoder) own(value []byte) []byte {
 	if value == nil {
 		return nil
@@ -210,6 +229,9 @@ func (d *Decoder) own(value []byte) []byte {
 	if d.env.dirty {
 		d.body = mendText(d.body[:0], value)
 		value = d.body
+	}
+	if d.given && !d.env.dirty && len(value) >= d.whole-d.whole/8 {
+		return value[:len(value):len(value)]
 	}
 	body := make([]byte, len(value))
 	copy(body, value)

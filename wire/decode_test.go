@@ -209,3 +209,42 @@ func TestDecodeAllocatesTheBodyOnly(t *testing.T) {
 		t.Error("a decoder at rest refers to its last message")
 	}
 }
+
+// A message that is given away is its frame's memory when the body is nearly all
+// of it, and only then; the frame is the same as of one that is kept.
+func TestDecodeGivenKeepsNearlyFullMessages(t *testing.T) {
+	d, kept := NewDecoder(), NewDecoder()
+	for _, tt := range []struct {
+		name          string
+		body, spare   int
+		shared, dirty bool
+	}{
+		{"nearly all", 4000, 1, true, false},
+		{"just seven eighths", 7 << 10, 0, true, false},
+		{"too much spare memory", 4000, 700, false, false},
+		{"a small body", 100, 0, false, false},
+		{"mended text", 4000, 1, false, true},
+	} {
+		body := []byte(`{"text":"` + strings.Repeat("x", tt.body-11) + `"}`)
+		if tt.dirty {
+			body[20] = 0xff
+		}
+		msg := AppendEvent(nil, "j", body)
+		if tt.name == "just seven eighths" {
+			msg = append(msg, bytes.Repeat([]byte(" "), 8<<10-len(msg))...)
+		}
+		given := append(make([]byte, 0, len(msg)+tt.spare), msg...)
+		want := kept.Decode(msg)
+		got := d.DecodeGiven(given)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-kept +given):\n%s", tt.name, diff)
+		}
+		clear(given)
+		if shared := !bytes.Equal(got.Body, want.Body); shared != tt.shared {
+			t.Errorf("%s: shared memory %t, want %t", tt.name, shared, tt.shared)
+		}
+		if again := d.Decode(msg); !bytes.Equal(again.Body, want.Body) {
+			t.Errorf("%s: then a kept message has body %.40q", tt.name, again.Body)
+		}
+	}
+}
