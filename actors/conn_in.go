@@ -20,7 +20,7 @@ func (c *Conn) inbound(now time.Time, m Inbound, fx *step.Effects) {
 	var share shares
 	for i := range m.Frames {
 		share.left = len(m.Frames) - i
-		c.frame(now, m.Frames[i], &share, fx)
+		c.frame(now, &m.Frames[i], &share, fx)
 	}
 	share.flushAll(fx)
 	if m.Flushed {
@@ -78,9 +78,9 @@ func (s *shares) flushAll(fx *step.Effects) {
 	}
 }
 
-func (c *Conn) frame(now time.Time, f wire.Frame, s *shares, fx *step.Effects) {
+func (c *Conn) frame(now time.Time, f *wire.Frame, s *shares, fx *step.Effects) {
 	if c.state == connHello {
-		c.hello(now, f, fx)
+		c.hello(now, *f, fx)
 		c.uncounted(f, fx)
 		return
 	}
@@ -101,7 +101,7 @@ func (c *Conn) frame(now time.Time, f wire.Frame, s *shares, fx *step.Effects) {
 }
 
 // uncounted gives back the credit of an event that no run holds.
-func (c *Conn) uncounted(f wire.Frame, fx *step.Effects) {
+func (c *Conn) uncounted(f *wire.Frame, fx *step.Effects) {
 	if f.Type == wire.RunEvent {
 		fx.Do(OpCredit{Bytes: f.Bytes})
 	}
@@ -109,7 +109,7 @@ func (c *Conn) uncounted(f wire.Frame, fx *step.Effects) {
 
 // event passes an event to the run it names, if that run was given to this
 // connection and still listens (I3, I8).
-func (c *Conn) event(f wire.Frame, s *shares, fx *step.Effects) {
+func (c *Conn) event(f *wire.Frame, s *shares, fx *step.Effects) {
 	r := c.find(f.JobID)
 	if r == nil || !r.accepted || r.over {
 		c.uncounted(f, fx)
@@ -128,7 +128,7 @@ func (c *Conn) event(f wire.Frame, s *shares, fx *step.Effects) {
 
 // finish is the acknowledgement. It goes to the job, or, when the run ended
 // without it, to the fence.
-func (c *Conn) finish(now time.Time, f wire.Frame, s *shares, fx *step.Effects) {
+func (c *Conn) finish(now time.Time, f *wire.Frame, s *shares, fx *step.Effects) {
 	r := c.find(f.JobID)
 	if r == nil || !r.accepted {
 		return
@@ -137,7 +137,7 @@ func (c *Conn) finish(now time.Time, f wire.Frame, s *shares, fx *step.Effects) 
 	if r.unresolved {
 		fx.Send(r.fence, LateAck{RunID: r.id})
 	} else {
-		fx.Send(r.job, RunFinished{Receipt: wire.ParseReceipt(f)})
+		fx.Send(r.job, RunFinished{Receipt: wire.ParseReceipt(*f)})
 	}
 	c.takeBack(r, fx)
 	c.holdDone(now, r.id, fx)
@@ -145,7 +145,7 @@ func (c *Conn) finish(now time.Time, f wire.Frame, s *shares, fx *step.Effects) 
 	c.forget(r.id)
 }
 
-func (c *Conn) toolRequest(f wire.Frame, s *shares, fx *step.Effects) {
+func (c *Conn) toolRequest(f *wire.Frame, s *shares, fx *step.Effects) {
 	r := c.find(f.JobID)
 	if r == nil || !r.accepted || r.over {
 		c.refuseTool(outFrame{bytes: c.response(f.RequestID, f.JobID, f.Body, wire.JSONRPCErrors(f.Body, rpcUnavailable, "no such run is open on this connection"))})
@@ -158,7 +158,7 @@ func (c *Conn) toolRequest(f wire.Frame, s *shares, fx *step.Effects) {
 
 // junk: a message that could not be taken hurts only itself. The run it names is
 // told; an oversize one that names none tells all (protocol section 1).
-func (c *Conn) junk(f wire.Frame, s *shares, fx *step.Effects) {
+func (c *Conn) junk(f *wire.Frame, s *shares, fx *step.Effects) {
 	fx.Do(OpObserve{Fact{Kind: FactFrameIgnored, DaemonID: c.daemonID, Run: f.JobID, Text: f.Why}})
 	mark := Item{Kind: ItemDropped, Bytes: f.Bytes}
 	if r := c.find(f.JobID); r != nil && f.JobID != "" {

@@ -150,6 +150,9 @@ func (h *Host) find(ref Ref) *process {
 	return h.processes[ref]
 }
 
+// replies are channels for one answer each, empty.
+var replies = sync.Pool{New: func() any { return make(chan any, 1) }}
+
 // Ask sends the message that build makes for a fresh token and waits for its
 // one reply. build runs on the actor's turn. When ctx ends first the machine is
 // told with [Forgotten].
@@ -158,11 +161,12 @@ func (h *Host) Ask(ctx context.Context, to Ref, build func(Token) any) (any, err
 	if p == nil {
 		return nil, ErrNoActor
 	}
-	reply := make(chan any, 1)
+	reply := replies.Get().(chan any)
 	question := &envelope{kind: askMail, from: to, build: build, reply: reply}
 	p.post(question)
 	select {
 	case v := <-reply:
+		replies.Put(reply) // answered once: nobody sends on it any more
 		return v, nil
 	case <-ctx.Done():
 		p.post(&envelope{kind: forgetMail, from: to, forgets: question})

@@ -143,8 +143,9 @@ func (p *process) turn(e *envelope) {
 		p.disarm(x.Timer)
 	}
 	p.machine.Handle(p.host.cfg.Now(), e.from, message, &p.fx)
-	for _, x := range p.fx.List() {
-		p.perform(x)
+	list := p.fx.List()
+	for i := range list {
+		p.perform(&list[i])
 	}
 	p.fx.Reset()
 	if e.kind == ringMail {
@@ -154,7 +155,7 @@ func (p *process) turn(e *envelope) {
 	}
 }
 
-func (p *process) perform(x Effect) {
+func (p *process) perform(x *Effect) {
 	switch x.Kind {
 	case Send:
 		p.host.Send(p.ref, x.To, x.Message)

@@ -107,37 +107,52 @@ func (fx *Effects) Reset() {
 	fx.list = fx.list[:0]
 }
 
+// next appends an effect and gives it to be filled: built in place, it costs its
+// policy no stack and no copy.
+func (fx *Effects) next(kind EffectKind) *Effect {
+	if n := len(fx.list); n < cap(fx.list) {
+		fx.list = fx.list[:n+1] // nothing of an earlier list is left there
+	} else {
+		fx.list = append(fx.list, Effect{})
+	}
+	x := &fx.list[len(fx.list)-1]
+	x.Kind = kind
+	return x
+}
+
 // Send gives an actor a message.
 func (fx *Effects) Send(to Ref, message any) {
-	fx.list = append(fx.list, Effect{Kind: Send, To: to, Message: message})
+	x := fx.next(Send)
+	x.To, x.Message = to, message
 }
 
 // Reply answers a waiting caller once. A zero token is nobody.
 func (fx *Effects) Reply(token Token, value any) {
 	if token != 0 {
-		fx.list = append(fx.list, Effect{Kind: Reply, Token: token, Message: value})
+		x := fx.next(Reply)
+		x.Token, x.Message = token, value
 	}
 }
 
 // Do has the actor's port carry out an operation without an answer.
-func (fx *Effects) Do(op any) {
-	fx.list = append(fx.list, Effect{Kind: Do, Message: op})
-}
+func (fx *Effects) Do(op any) { fx.next(Do).Message = op }
 
 // Ask puts a question to the actor's port. It must be a handler's last effect:
 // until the [Answer], or for at most limit, all other mail is put aside in
 // order, so nothing is done on the strength of having asked.
 func (fx *Effects) Ask(question uint64, op any, limit time.Duration) {
-	fx.list = append(fx.list, Effect{Kind: Ask, Token: Token(question), Message: op, After: limit})
+	x := fx.next(Ask)
+	x.Token, x.Message, x.After = Token(question), op, limit
 }
 
 // Spawn starts an actor; its first message is [Boot].
 func (fx *Effects) Spawn(ref Ref, m Machine) {
-	fx.list = append(fx.list, Effect{Kind: Spawn, To: ref, Machine: m})
+	x := fx.next(Spawn)
+	x.To, x.Machine = ref, m
 }
 
 // End ends the actor after the handler: nothing reaches it any more.
-func (fx *Effects) End() { fx.list = append(fx.list, Effect{Kind: End}) }
+func (fx *Effects) End() { fx.next(End) }
 
 // Alarm is one timer of a policy. The zero value is not armed.
 type Alarm struct {
@@ -149,14 +164,15 @@ type Alarm struct {
 func (a *Alarm) Set(fx *Effects, name, cause string, after time.Duration) {
 	a.timer = Timer{Name: name, Cause: cause, Gen: a.timer.Gen + 1}
 	a.armed = true
-	fx.list = append(fx.list, Effect{Kind: Arm, Timer: a.timer, After: after})
+	x := fx.next(Arm)
+	x.Timer, x.After = a.timer, after
 }
 
 // Stop disarms the alarm.
 func (a *Alarm) Stop(fx *Effects) {
 	if a.armed {
 		a.armed = false
-		fx.list = append(fx.list, Effect{Kind: Disarm, Timer: a.timer})
+		fx.next(Disarm).Timer = a.timer
 	}
 }
 
