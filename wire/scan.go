@@ -59,16 +59,18 @@ func (e *envelope) scanned(text []byte, start, end int) bool {
 // its quotes, its escapes as they are; the end is negative when it is not
 // certain.
 func scanMember(text []byte, i int) (name, value []byte, end int) {
-	at := scanName(text, i)
+	if i >= len(text) || text[i] != '"' {
+		return nil, nil, -1
+	}
+	quote := scanString(text, i+1)
+	at := scanColon(text, quote)
 	if at < 0 {
 		return nil, nil, -1
 	}
 	if end = scanValue(text, at); end < 0 {
 		return nil, nil, -1
 	}
-	// The quote that ends the name is the last one before its colon.
-	quote := bytes.LastIndexByte(text[i:at], '"')
-	return text[i+1 : i+quote], text[at:end:end], end
+	return text[i+1 : quote-1], text[at:end:end], end
 }
 
 // scanName goes over a name, its colon and the white space about it, and gives
@@ -77,7 +79,11 @@ func scanName(text []byte, i int) int {
 	if i >= len(text) || text[i] != '"' {
 		return -1
 	}
-	i = scanString(text, i+1)
+	return scanColon(text, scanString(text, i+1))
+}
+
+// scanColon goes over what is between a name that ends at i and its value.
+func scanColon(text []byte, i int) int {
 	if i < 0 {
 		return -1
 	}

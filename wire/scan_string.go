@@ -40,6 +40,14 @@ func gather(marks uint64) uint64 { return marks * 0x0002040810204081 >> 56 }
 // scanString gives the offset after the quote that ends a string whose inside
 // begins at i, or a negative one.
 func scanString(text []byte, i int) int {
+	// Most strings, as names, end within a word.
+	if i+wordSize <= len(text) {
+		if marks := special(word(text[i:])); marks != 0 {
+			if i += bits.TrailingZeros64(marks) / 8; text[i] == '"' {
+				return i + 1
+			}
+		}
+	}
 	for i >= 0 {
 		if i = scanPlain(text, i); i >= len(text) {
 			return -1
