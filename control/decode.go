@@ -128,6 +128,8 @@ func whyNot(err error) string {
 	var meaning *json.SemanticError
 	var syntax *jsontext.SyntacticError
 	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "the JSON does not end"
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &meaning):
 		return "unknown field " + shown(meaning.JSONPointer) + "; check its spelling"
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
@@ -136,8 +138,6 @@ func whyNot(err error) string {
 		return "not valid JSON at " + shown(syntax.JSONPointer)
 	case errors.As(err, &meaning):
 		return "the field " + shown(meaning.JSONPointer) + " has a value of the wrong kind"
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return "the JSON does not end"
 	default:
 		return "not valid JSON"
 	}

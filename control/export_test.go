@@ -3,6 +3,8 @@ package control
 import (
 	"net/http"
 	"time"
+
+	"codingrelay/actors"
 )
 
 // SetSilence makes a client give a silent stream up sooner.
@@ -31,3 +33,12 @@ const (
 	BulkMax = bulkMax
 	LineMax = lineMax
 )
+
+// Decoder reads a body of POST /v1/runs.
+func Decoder() (func([]byte) (actors.RunRequest, *APIError), error) {
+	s, err := New(nil, Options{Token: "t"})
+	if err != nil {
+		return nil, err
+	}
+	return s.runRequest, nil
+}

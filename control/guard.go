@@ -47,15 +47,14 @@ func newGuard(s *Server, opts Options) (*guard, error) {
 // hostName is the name in a Host header: without port, brackets and final dot,
 // in lower case; "" when there is none.
 func hostName(host string) string {
+	if strings.ContainsAny(host, "/@ \t") {
+		return ""
+	}
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if strings.ContainsAny(host, "/@ \t") {
-		return ""
-	}
-	return host
+	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // check returns why a request is refused, or nil. A public route needs no token.

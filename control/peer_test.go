@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"codingrelay/actors"
+	"codingrelay/control"
 )
 
 // peer is a daemon in the test's hands: a raw coding-relay-v1 client on a real
@@ -143,14 +144,12 @@ func (f *facts) has(kind actors.FactKind) bool {
 	return false
 }
 
-// refusedWith wants an error of the API.
-func refusedWith(t *testing.T, err error, status int, code actors.Code) {
+// refusedWith wants an error of the API, and returns it.
+func refusedWith(t *testing.T, err error, status int, code actors.Code) *control.APIError {
 	t.Helper()
-	var e interface {
-		error
-		Short() actors.Code
-	}
-	if !errors.As(err, &e) || e.Short() != code {
+	var e *control.APIError
+	if !errors.As(err, &e) || e.Status != status || e.Short() != code {
 		t.Fatalf("error is %v, want %d %s", err, status, code)
 	}
+	return e
 }

@@ -194,9 +194,7 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	if info.Outcome != nil {
-		how.After = min(how.After, info.Outcome.Events) // nothing comes after the end
-	}
+	how.After = min(how.After, info.Events) // what a cursor beyond the end would skip has not come yet
 	s.stream(w, r, run, how, http.StatusOK)
 }
 

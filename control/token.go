@@ -52,11 +52,23 @@ func createToken(path string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	if err := persist.WriteFileAtomic(path, []byte(NewToken()+"\n"), 0o600); err != nil {
+	// The file comes into being whole, private, and once: of two processes that
+	// start at the same time, both must know the same token.
+	text := []byte(NewToken() + "\n")
+	draft := path + "." + rand.Text()
+	if err := persist.WriteFileAtomic(draft, text, 0o600); err != nil {
 		return "", err
 	}
-	// Another process may have made the file at the same time: what lies there
-	// counts, not what this one wrote.
+	err := os.Link(draft, path)
+	if removed := os.Remove(draft); removed != nil {
+		return "", removed
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		// A file system without hard links.
+		if err := persist.WriteFileAtomic(path, text, 0o600); err != nil {
+			return "", err
+		}
+	}
 	return persist.ReadSecret(path)
 }
 
