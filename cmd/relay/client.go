@@ -58,15 +58,7 @@ func explainMore(err error) *failure {
 	)
 	switch {
 	case errors.As(err, &api):
-		f := &failure{code: api.Code, what: api.Message, retryable: api.Retryable}
-		if row, known := lookUpCode(api.Code); !known && api.Status == 404 {
-			f.exit = exitNotFound
-		} else if !known && api.Status == 403 {
-			f.exit = exitAuth
-		} else {
-			f.exit = row.exit
-		}
-		return f
+		return &failure{code: api.Code, what: api.Message, retryable: api.Retryable}
 	case errors.As(err, &unreachable):
 		return &failure{
 			code: codeHubUnreachable, what: "the hub does not answer at " + unreachable.Address,

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"time"
@@ -35,7 +37,14 @@ func (a *app) demoCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), demoTimeout)
 			defer cancel()
-			return a.demo(ctx)
+			ctx, stop := signal.NotifyContext(ctx, endSignals...)
+			defer stop()
+			context.AfterFunc(ctx, stop) // a second one does not wait for the cleaning up
+			err := a.demo(ctx)
+			if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+				return context.Canceled // what it was interrupted in does not matter
+			}
+			return err
 		},
 	}
 }
@@ -102,7 +111,7 @@ func (d *demonstration) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.child, err = startDemoDaemon(ctx, d.dir, d.in.info.Endpoint, d.token); err != nil {
+	if d.child, err = startDemoDaemon(d.dir, d.in.info.Endpoint, d.token); err != nil {
 		return err
 	}
 	info, err := d.in.hub.WaitForDaemon(ctx, demoDaemonID)
@@ -285,6 +294,12 @@ func (d *demonstration) untilClear(ctx context.Context) error {
 
 // cleanUp leaves nothing behind, whatever was reached, and says so.
 func (d *demonstration) cleanUp(err error) error {
+	if d.in != nil {
+		// First, so that what still runs is ended and confirmed.
+		if stopErr := d.in.hub.Stop(context.Background()); err == nil {
+			err = stopErr
+		}
+	}
 	if d.child != nil {
 		if stopErr := d.child.stop(); err == nil && stopErr != nil {
 			err = fmt.Errorf("the daemon did not end well: %w\n%s", stopErr, d.child.log())

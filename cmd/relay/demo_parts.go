@@ -48,7 +48,7 @@ type demoDaemon struct {
 }
 
 // startDemoDaemon starts this binary again, as a user would in another terminal.
-func startDemoDaemon(ctx context.Context, dir, url, token string) (*demoDaemon, error) {
+func startDemoDaemon(dir, url, token string) (*demoDaemon, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func startDemoDaemon(ctx context.Context, dir, url, token string) (*demoDaemon, 
 		return nil, err
 	}
 	d := &demoDaemon{said: &demoLog{}, done: make(chan error, 1)}
-	d.cmd = exec.CommandContext(ctx, self, "daemon", "--url", url, "--daemon-id", demoDaemonID, "--token-file", tokenFile,
+	d.cmd = exec.Command(self, "daemon", "--url", url, "--daemon-id", demoDaemonID, "--token-file", tokenFile,
 		"--state-dir", dir, "--workspace", work, "--grace", demoGrace.String())
 	d.cmd.Stderr, d.cmd.Stdout = d.said, d.said
 	if err := d.cmd.Start(); err != nil {

@@ -46,6 +46,26 @@ func TestErrorCodesAreComplete(t *testing.T) {
 	}
 }
 
+// No code that a hub, its API or a daemon gives is missing in the table.
+func TestEveryCodeHasARow(t *testing.T) {
+	re := regexp.MustCompile(`(?m)^\s*[cC]ode[A-Z]\w*\s+(?:Code |actors\.Code )?= "(?:agent_runtime\.)?(\w+)"`)
+	for _, file := range []string{"actors/errors.go", "control/errors.go", "daemon/session_in.go"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes := re.FindAllStringSubmatch(string(text), -1)
+		if len(codes) < 3 {
+			t.Errorf("%s: only %d codes were found; does the expression still fit?", file, len(codes))
+		}
+		for _, m := range codes {
+			if _, known := lookUpCode(m[1]); !known {
+				t.Errorf("%s: the code %s has no row in errorCodes", file, m[1])
+			}
+		}
+	}
+}
+
 // What each system is told about running jobs.
 func TestContainmentIsJudgedBySystem(t *testing.T) {
 	for name, tt := range map[string]struct {

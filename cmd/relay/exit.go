@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"codingrelay/actors"
+	"codingrelay/control"
 )
 
 // The exit codes of the binary. They are a contract: scripts and service
@@ -57,8 +58,11 @@ type errorCode struct {
 	fix     string
 }
 
-// The codes that only the binary itself gives.
+// The codes that daemons give to runs they do not take or end themselves, and
+// those that only the binary itself gives.
 const (
+	codeDraining       = "daemon_draining"
+	codeStopping       = "daemon_stopping"
 	codeUsage          = "usage"
 	codeHubNotFound    = "hub_not_found"
 	codeHubUnreachable = "hub_unreachable"
@@ -94,6 +98,11 @@ var errorCodes = []errorCode{
 	{string(actors.CodeUnauthorized), exitAuth, "the API token is not accepted", "give the hub's own file: --api-token-file FILE"},
 	{string(actors.CodeIdempotency), exitConflict, "the idempotency key was used for another request", "use a fresh key"},
 	{string(actors.CodeFenceChanged), exitConflict, "another fence is up than the one that was named", "relay fence show DAEMON"},
+	{string(control.CodeForbidden), exitAuth, "the API is not asked for by this name or from this web origin", "relay serve --api-host NAME or --api-origin ORIGIN"},
+	{string(control.CodeNotFound), exitNotFound, "there is nothing of that name", "relay fence list, relay ps"},
+	{string(control.CodeMethodNotAllowed), exitUsage, "the API does not know this method there", ""},
+	{codeDraining, exitUnreachable, "the daemon is going away and takes no new runs", "choose another, or try again later"},
+	{codeStopping, exitFailed, "the daemon ended the run because it is stopping", "try again when it is back"},
 	{string(actors.CodeInternal), exitFailed, "a bug in the relay", ""},
 	{codeUsage, exitUsage, "wrong usage", "relay help"},
 	{codeHubNotFound, exitUnreachable, "no hub is known here", "relay serve, or --api URL for a hub elsewhere"},

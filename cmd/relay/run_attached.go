@@ -127,7 +127,10 @@ func (s *session) cancel(ctx context.Context, number int) {
 
 // end is the outcome in words and as an exit code.
 func (s *session) end(p *printer) error {
-	err := s.verdict(*p.outcome, p.last)
+	err := s.verdict(*p.outcome, p)
+	if err == nil {
+		err = p.unheard()
+	}
 	if !s.app.opts.json {
 		return err
 	}
@@ -152,7 +155,8 @@ func exitOf(err error) int {
 	}
 }
 
-func (s *session) verdict(out control.Outcome, last terminal) error {
+// verdict is what the outcome means to whoever started this command.
+func (s *session) verdict(out control.Outcome, p *printer) error {
 	if !out.Clean {
 		f := &failure{
 			code: codeNotConfirmed, what: fmt.Sprintf("%s, not confirmed: daemon %s is fenced", out.Result, s.run.DaemonID),
@@ -165,9 +169,12 @@ func (s *session) verdict(out control.Outcome, last terminal) error {
 	}
 	switch out.Result {
 	case "cancelled":
-		if out.Reason != "" {
+		switch {
+		case out.Reason != "":
 			s.app.say("cancelled, clean (%s)", out.Reason)
-		} else {
+		case s.number == sigPipeNumber:
+			return p.unheard()
+		default:
 			s.app.say("cancelled, clean")
 		}
 		if s.number != 0 {
@@ -178,7 +185,7 @@ func (s *session) verdict(out control.Outcome, last terminal) error {
 		s.app.say("timed out, clean")
 		return exitError(exitTimeout)
 	case "finished":
-		return last.exit(s.app)
+		return p.last.exit(s.app)
 	}
 	f := &failure{code: out.Code, what: "the run ended: " + out.Result, cause: out.Message}
 	if row, known := lookUpCode(out.Code); !known || row.exit == exitFailed {
@@ -212,9 +219,9 @@ func (t terminal) exit(a *app) error {
 		a.say("%s", t.data.Error)
 		return exitError(exitSignalBase + numberOf(t.data.Signal))
 	}
-	f := &failure{code: t.data.Code, what: t.data.Error, exit: exitFailed}
+	f := &failure{code: t.data.Code, what: t.data.Error}
 	code, ours := strings.CutPrefix(t.data.Code, "exec.")
-	switch {
+	switch { // what is in the table has its code there; else it is 1
 	case code == "not_found" && (strings.Contains(t.data.Error, "executable") || strings.Contains(t.data.Error, "folder")):
 		f.exit = exitNotExecutable
 	case code == "not_found":

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 	"math"
+	"syscall"
 
 	"codingrelay/control"
 )
@@ -57,7 +59,7 @@ type printer struct {
 	// closed says that nobody reads the output any more; what comes then is taken
 	// and thrown away.
 	closed chan struct{}
-	deaf   bool
+	deaf   error
 	// outcome is nil until the run has ended; last is what its daemon said last.
 	outcome *control.Outcome
 	last    terminal
@@ -77,7 +79,7 @@ var errNoOutcome = &failure{code: codeStreamLost, what: "the run's event stream 
 // much at once as there is, and at once what there is.
 func (p *printer) print(entries <-chan entry) error {
 	for e := range entries {
-		if e.err == nil && !p.deaf {
+		if e.err == nil && p.deaf == nil {
 			p.heard(p.show(e.ev))
 		}
 		if e.err != nil || len(entries) == 0 || e.ev.Kind == control.KindEnd {
@@ -97,8 +99,8 @@ func (p *printer) print(entries <-chan entry) error {
 
 // heard notes an output that does not take any more.
 func (p *printer) heard(err error) {
-	if err != nil && !p.deaf {
-		p.deaf = true
+	if err != nil && p.deaf == nil {
+		p.deaf = err
 		close(p.closed)
 	}
 }
@@ -205,7 +207,7 @@ func (p *printer) started(r control.Run) {
 // ended is the last line of JSON: the outcome and, where one follows from it, the
 // exit code.
 func (p *printer) ended(exit *int) {
-	if p.deaf {
+	if p.deaf != nil {
 		return
 	}
 	p.heard(printJSON(p.out, struct {
@@ -214,4 +216,16 @@ func (p *printer) ended(exit *int) {
 		ExitCode *int              `json:"exit_code,omitempty"`
 	}{control.KindEnd, p.outcome, exit}))
 	p.heard(p.out.Flush())
+}
+
+// unheard is what became of the output when it was not taken to its end, or nil.
+func (p *printer) unheard() error {
+	switch {
+	case p.deaf == nil:
+		return nil
+	case errors.Is(p.deaf, syscall.EPIPE):
+		return exitError(exitSignalBase + sigPipeNumber) // as every program in a pipe
+	default:
+		return &failure{code: codeOutputClosed, what: "the output could not be written", cause: p.deaf.Error(), exit: exitRelayFailed}
+	}
 }

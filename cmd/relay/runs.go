@@ -120,7 +120,9 @@ func (a *app) logs(ctx context.Context, c *control.Client, run string, follow bo
 	select {
 	case err = <-done:
 	case <-p.closed:
-		return &failure{code: codeOutputClosed, what: "nobody reads the output any more"}
+		stop()
+		<-done // the printer is the only one that knows why
+		return p.unheard()
 	case <-ctx.Done():
 	}
 	switch {

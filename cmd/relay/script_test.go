@@ -41,8 +41,10 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("HOME", home)
-			env.Setenv("LINES", "40000")
-			env.Setenv("PAUSE", "1")
+			// A relay under the race detector waits a second at its end otherwise.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("LINES", "200000")
+			env.Setenv("PAUSE", "2")
 			if os.Getenv("RELAY_SOAK") != "" {
 				env.Setenv("LINES", "200000")
 				env.Setenv("PAUSE", "10")
@@ -148,7 +150,7 @@ func isExecutable(path string) bool {
 // environ is the script's environment, as its own commands get it.
 func environ(ts *testscript.TestScript) []string {
 	var env []string
-	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "XDG_STATE_HOME", "RELAY_STATE_DIR", "RELAY_API", "NO_COLOR", "LANGBOT_PLUGIN_RUNTIME_PROFILE"} {
+	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GORACE", "XDG_STATE_HOME", "RELAY_STATE_DIR", "RELAY_API", "RELAY_DAEMON", "NO_COLOR", "LANGBOT_PLUGIN_RUNTIME_PROFILE"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
