@@ -35,6 +35,7 @@ type Decoder struct {
 	// ids are the last job ids seen, so that a run's many events share one.
 	ids    [fewNames]string
 	nextID int
+	last   head
 	// given: the message under way, of whole bytes of memory, is the frame's.
 	given bool
 	whole int
@@ -98,22 +99,6 @@ func (d *Decoder) Oversize(prefix []byte, total int) Frame {
 	f := Frame{Type: Oversize, Bytes: total, JobID: d.findJob(prefix), Why: "larger than this side takes"}
 	d.rest()
 	return f
-}
-
-// usual makes the frame of a message of which the scanner is certain and of which
-// nothing is refused. All else is for the strict walk, which alone decides.
-func (d *Decoder) usual(msg []byte) (Frame, bool) {
-	if !d.env.scan(msg) {
-		return Frame{}, false
-	}
-	f, why := d.judge()
-	if why != "" {
-		return Frame{}, false
-	}
-	f.Bytes = len(msg)
-	d.env.reset()
-	d.env.names = keep(d.env.names)
-	return f, true
 }
 
 // decode proves msg, mending it only if it must, and judges it.

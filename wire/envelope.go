@@ -10,6 +10,8 @@ type envelope struct {
 	typ, job, request, event, payload, daemon []byte
 	// whole is the frame object without white space around it.
 	whole []byte
+	// eventAt is where the event begins, if it is the last member; else 0.
+	eventAt int
 	// dirty says that the text is JSON only to a tolerant decoder.
 	dirty bool
 

@@ -26,11 +26,15 @@ func (e *envelope) scan(text []byte) bool {
 		if name, value, i = scanMember(text, i); i < 0 {
 			return false
 		}
+		e.eventAt = 0
 		if slot := e.slot(name); slot != nil {
 			if *slot != nil {
 				return false
 			}
 			*slot = value
+			if slot == &e.event {
+				e.eventAt = i - len(value)
+			}
 		} else if bytes.IndexByte(name, '\\') >= 0 || !e.addUnknown(name) {
 			return false
 		}

@@ -273,6 +273,28 @@ func TestScanAgreesWithTheStrictWalk(t *testing.T) {
 	})
 }
 
+// Protocol section 1: an event that begins as the last one did is judged as if it
+// were the first, whatever follows the beginning.
+func TestSameBeginningChangesNothing(t *testing.T) {
+	const beginning = `{"type":"run.event", "x":[1], "job_id":"j\u0041", "event": `
+	ends := []string{
+		`{}}`, `{"a":1} } `, `{"a":"\n\\"}}`, `{}`, ``, `{`, `{}}}`, `{}},`, `{}}{}`, `{},}`, `{},"event":{}}`, `{},"type":"run.event"}`, `{},"x":1}`,
+		`{},"y":1}`, `{},"job_id":"k"}`, `{},"job_\u0069d":"k"}`, `[]}`, `"{}"}`, `null}`, ` {}}`, `{"a":NaN}}`, "{\"a\":\"\xff\"}}", `{"a":"\ud800"}}`,
+		`{"a":01}}`, `{"a":1}]`, strings.Repeat(`{"a":`, 511) + `1` + strings.Repeat(`}`, 512), strings.Repeat(`{"a":`, 512) + `1` + strings.Repeat(`}`, 513),
+	}
+	for _, other := range []string{beginning, strings.Replace(beginning, "j", "k", 2), `{"type":"run.event","event": `, ` ` + beginning} {
+		for _, end := range ends {
+			d := NewDecoder()
+			for _, msg := range []string{beginning + `{"first":1}}`, other + end, beginning + end, other + end, beginning + `{}}`} {
+				want, got := new(Decoder).strict([]byte(msg)), d.Decode([]byte(msg))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("%.200q after others (-alone +after):\n%s", msg, diff)
+				}
+			}
+		}
+	}
+}
+
 // Protocol section 1: what the scanner is certain of, the strict walk takes with
 // the same envelope, and the frames are the same; what the strict walk takes as
 // it is, the scanner is certain of, but for top-level names with escapes.
