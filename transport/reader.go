@@ -50,7 +50,7 @@ type reader struct {
 // becomes their frame's. Below, a copy out of memory that is in the cache costs
 // less; above, memory would be held for what has not come.
 const (
-	givenMin = 64 << 10
+	givenMin = 8 << 10
 	givenMax = 512 << 10
 )
 
