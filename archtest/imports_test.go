@@ -43,6 +43,7 @@ var rooms = map[string][]string{
 		"golang.org/x/term", "golang.org/x/time/rate",
 	},
 	"mcp":      {},
+	"acp":      {jsonv2, jsontext},
 	"bench":    {module + "/actors", module + "/control", module + "/persist", module + "/transport", module + "/wire", websocket},
 	"archtest": {},
 }
