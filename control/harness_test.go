@@ -35,6 +35,7 @@ type house struct {
 	base   string // where the API is
 	client *control.Client
 	facts  *facts
+	small  bool // streams that are read by hand have small receive buffers
 }
 
 // setup is what a test wants otherwise than usual.

@@ -24,6 +24,7 @@ type logins struct {
 	mu      sync.Mutex
 	buckets map[netip.Prefix]*rate.Limiter
 	shared  *rate.Limiter
+	swept   time.Time
 }
 
 func newLogins() *logins {
@@ -49,7 +50,8 @@ func (l *logins) bucket(now time.Time, from netip.Prefix) *rate.Limiter {
 	if b := l.buckets[from]; b != nil {
 		return b
 	}
-	if len(l.buckets) >= loginAddresses {
+	if len(l.buckets) >= loginAddresses && now.Sub(l.swept) >= loginEvery {
+		l.swept = now // looking at all of them for each stranger would be work that strangers can order
 		for a, b := range l.buckets {
 			if b.TokensAt(now) >= loginBurst { // full again: nothing to remember
 				delete(l.buckets, a)

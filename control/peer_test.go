@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ type peer struct {
 	t    *testing.T
 	conn *websocket.Conn
 	id   string
+	// frames are what the hub sends; it is closed with the socket. Reading them all
+	// the time also answers the hub's pings.
+	frames chan frame
 }
 
 type frame struct {
@@ -36,8 +40,14 @@ func (h *house) connect(id string) *peer {
 		h.t.Fatalf("dial: %v", err)
 	}
 	conn.SetReadLimit(16 << 20)
-	p := &peer{t: h.t, conn: conn, id: id}
-	h.t.Cleanup(p.leave)
+	p := &peer{t: h.t, conn: conn, id: id, frames: make(chan frame, 1024)}
+	go p.read()
+	stuck := time.AfterFunc(2*testTimeout, p.leave)
+	h.t.Cleanup(func() {
+		stuck.Stop()
+		p.leave()
+		p.expectClose()
+	})
 	p.send(`{"type":"daemon.hello","daemon_id":%q,"token":%q,"protocol":"coding-relay-v1","metadata":{"pid":1},"extensions":["receipt"]}`, id, daemonToken)
 	p.expect("daemon.ready")
 	return p
@@ -48,7 +58,7 @@ func (p *peer) leave() { _ = p.conn.CloseNow() }
 
 func (p *peer) send(format string, args ...any) {
 	p.t.Helper()
-	if err := p.conn.Write(testContext(p.t), websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
+	if err := p.conn.Write(context.Background(), websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
 		p.t.Fatalf("send: %v", err)
 	}
 }
@@ -63,31 +73,59 @@ func (p *peer) finish(run string) {
 	p.send(`{"type":"run.finished","job_id":%q,"mechanism":"test","exit_code":0,"killed":2,"survivors":0,"duration_ms":7}`, run)
 }
 
-// expect reads the next frame and wants its type.
+func (p *peer) read() {
+	defer close(p.frames)
+	for {
+		_, data, err := p.conn.Read(context.Background())
+		if err != nil {
+			return
+		}
+		var f frame
+		if err := json.Unmarshal(data, &f); err != nil {
+			p.t.Errorf("frame %s: %v", data, err)
+			return
+		}
+		p.frames <- f
+	}
+}
+
+// expect takes the next frame and wants its type.
 func (p *peer) expect(kind string) frame {
 	p.t.Helper()
-	_, data, err := p.conn.Read(testContext(p.t))
-	if err != nil {
-		p.t.Fatalf("read: %v, want %s", err, kind)
+	select {
+	case f := <-p.frames:
+		if f.Type != kind {
+			p.t.Fatalf("frame is %q, want %q", f.Type, kind)
+		}
+		return f
+	case <-time.After(testTimeout):
+		p.t.Fatalf("no frame, want %q", kind)
+		return frame{}
 	}
-	var f frame
-	if err := json.Unmarshal(data, &f); err != nil {
-		p.t.Fatalf("frame %s: %v", data, err)
+}
+
+// expectClose waits until the socket is closed.
+func (p *peer) expectClose() {
+	for range p.frames {
 	}
-	if f.Type != kind {
-		p.t.Fatalf("frame is %q, want %q", f.Type, kind)
+}
+
+// eventText is the n-th event of a run, with pad bytes of nothing.
+func eventText(n, pad int) string {
+	if pad == 0 {
+		return fmt.Sprintf(`{"n":%d}`, n)
 	}
-	return f
+	return fmt.Sprintf(`{"n":%d,"pad":"%*s"}`, n, pad, "")
 }
 
 // flood sends events until stop is closed or n are sent, and returns how many.
-func (p *peer) flood(run string, n int, stop <-chan struct{}) int {
+func (p *peer) flood(run string, n, pad int, stop <-chan struct{}) int {
 	for i := range n {
 		select {
 		case <-stop:
 			return i
 		default:
-			p.event(run, fmt.Sprintf(`{"n":%d}`, i+1))
+			p.event(run, eventText(i+1, pad))
 		}
 	}
 	return n

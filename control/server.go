@@ -111,7 +111,8 @@ type Server struct {
 	bound    string // the host that was listened on
 	closed   bool
 	handlers sync.WaitGroup
-	serving  sync.WaitGroup
+	serving  sync.WaitGroup // listeners
+	conns    sync.WaitGroup // connections that the listeners accepted
 }
 
 // New makes a server over a hub. It listens nowhere yet.
@@ -159,11 +160,12 @@ func (s *Server) Listen(ctx context.Context, addr string) (net.Addr, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	s.serving.Go(func() {
+	go func() {
+		defer s.serving.Done()
 		if err := srv.Serve(s.limited(l)); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("the API's listener ended", "error", err)
 		}
-	})
+	}()
 	return l.Addr(), nil
 }
 
@@ -188,10 +190,11 @@ func (s *Server) Serve(l net.Listener) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	defer s.serving.Done()
 	return srv.Serve(s.limited(l))
 }
 
-// begin makes the HTTP server of a listener.
+// begin makes the HTTP server of a listener, and counts it.
 func (s *Server) begin() (*http.Server, error) {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
@@ -202,6 +205,7 @@ func (s *Server) begin() (*http.Server, error) {
 		IdleTimeout:       s.opts.IdleTimeout,
 		MaxHeaderBytes:    headerBytes,
 		BaseContext:       func(net.Listener) context.Context { return s.life },
+		ConnState:         s.connState,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	s.mu.Lock()
@@ -210,7 +214,20 @@ func (s *Server) begin() (*http.Server, error) {
 		return nil, http.ErrServerClosed
 	}
 	s.servers = append(s.servers, srv)
+	s.serving.Add(1)
 	return srv, nil
+}
+
+// connState counts connections as the HTTP server has them: one is over when its
+// goroutine is, which may be half a second after its socket was closed.
+func (s *Server) connState(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.conns.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.conns.Done()
+	default:
+	}
 }
 
 // headerBytes bounds a request's header.
@@ -244,6 +261,7 @@ func (s *Server) Close() error {
 		err = errors.Join(err, srv.Close())
 	}
 	s.serving.Wait()
+	s.conns.Wait()
 	s.handlers.Wait()
 	s.outcomes.wait()
 	return err

@@ -79,7 +79,7 @@ func TestFirstStartMakesAPrivateToken(t *testing.T) {
 			t.Errorf("start %d got %q, the file holds %q", i, token, last)
 		}
 	}
-	if control.NewToken() == control.NewToken() {
+	if a, b := control.NewToken(), control.NewToken(); a == b {
 		t.Error("two tokens are the same")
 	}
 }
