@@ -240,23 +240,39 @@ type rawPeer struct {
 // raw opens a rawPeer, after a correct handshake with extra header lines.
 func raw(t testing.TB, addr string, header ...string) *rawPeer {
 	t.Helper()
-	p, resp := rawTry(t, addr, header...)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rawOn(t, c, header...)
+}
+
+// rawOn makes a rawPeer of a connection.
+func rawOn(t testing.TB, c net.Conn, header ...string) *rawPeer {
+	t.Helper()
+	p, resp := rawHello(t, c, header...)
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("handshake: got %s", resp.Status)
 	}
 	return p
 }
 
+// rawTry opens a rawPeer whose handshake may be refused.
 func rawTry(t testing.TB, addr string, header ...string) (*rawPeer, *http.Response) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return rawHello(t, c, header...)
+}
+
+func rawHello(t testing.TB, c net.Conn, header ...string) (*rawPeer, *http.Response) {
+	t.Helper()
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience))
 	p := &rawPeer{t: t, Conn: c, in: bufio.NewReader(c)}
-	p.send([]byte("GET /any/path?x=1 HTTP/1.1\r\nHost: " + addr +
+	p.send([]byte("GET /any/path?x=1 HTTP/1.1\r\nHost: " + c.RemoteAddr().String() +
 		"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
 		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n" + strings.Join(append(header, "\r\n"), "\r\n")))
 	resp, err := http.ReadResponse(p.in, nil)
@@ -304,7 +320,7 @@ func header(b0 byte, masked bool, size int) []byte {
 	}
 }
 
-// read takes one frame as it comes: first byte, mask bit, payload unmasked.
+// readFrame takes one frame as it comes: first byte, mask bit, payload unmasked.
 func readFrame(in io.Reader) (b0 byte, masked bool, payload []byte, err error) {
 	var h [8]byte
 	if _, err = io.ReadFull(in, h[:2]); err != nil {

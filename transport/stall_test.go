@@ -2,8 +2,6 @@ package transport_test
 
 import (
 	"bytes"
-	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -50,60 +48,6 @@ func TestStalledPeerIsDroppedAlone(t *testing.T) {
 			return
 		default:
 		}
-	}
-}
-
-// slowly reads from a peer as from a thin line, about 200 KiB a second, until
-// enough was read, the time is up, or the connection ends.
-func slowly(p *rawPeer, enough int, most time.Duration) (got int, err error) {
-	p.t.Helper()
-	if err := p.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
-		p.t.Fatal(err)
-	}
-	tick := time.NewTicker(75 * time.Millisecond)
-	defer tick.Stop()
-	for start := time.Now(); got < enough && err == nil && time.Since(start) < most; <-tick.C {
-		var n int64
-		n, err = io.CopyN(io.Discard, p.in, 16<<10)
-		got += int(n)
-	}
-	return got, err
-}
-
-// Design section 7: the deadline is on progress, not on a flush, nor on what is
-// given to the kernel at once: a peer that takes bytes slowly, for many times
-// WriteStall, is not dropped.
-func TestSlowPeerIsNotStalled(t *testing.T) {
-	t.Parallel()
-	h := listen(t, transport.ListenConfig{Limits: transport.Limits{WriteStall: time.Second}})
-	peer := raw(t, h.addr())
-	e := h.next(t)
-	const size = 8 << 20
-	e.link.Write([][]byte{event("j", size)})
-	if got, err := slowly(peer, size, 4*time.Second); err != nil {
-		t.Fatalf("after %d bytes: %v", got, err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, peer.in) }() // the rest as fast as it goes
-	wait(t, e.sink.flushes, "Flushed")
-	e.link.Drop()
-	e.sink.end(t)
-}
-
-// wire.Link.Close: the flush under way has WriteStall to get out, also when it
-// makes progress all the time: a Close ends the connection in any case.
-func TestCloseDoesNotWaitForASlowFlush(t *testing.T) {
-	t.Parallel()
-	h := listen(t, transport.ListenConfig{Limits: transport.Limits{WriteStall: time.Second}})
-	peer := raw(t, h.addr())
-	e := h.next(t)
-	e.link.Write([][]byte{event("j", 32<<20)})
-	e.link.Close(1001, "stopping")
-	got, err := slowly(peer, 32<<20, patience)
-	if err == nil || got > 16<<20 {
-		t.Errorf("%d bytes were waited for, %v", got, err)
-	}
-	if got := e.sink.end(t); got.Code != 1006 || !strings.Contains(got.Reason, "did not answer the close") {
-		t.Errorf("got %+v", got)
 	}
 }
 
