@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"flag"
 	"os"
 	"path/filepath"
@@ -90,35 +89,45 @@ func TestContainmentIsJudgedBySystem(t *testing.T) {
 	}
 }
 
-// Each weakness in docs/weaknesses.md names tests that exist.
-func TestWeaknessesNameExistingTests(t *testing.T) {
-	file, err := os.Open(filepath.Join("..", "..", "docs", "weaknesses.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
+// Each row of docs/weaknesses.md and docs/cases.md names tests that exist.
+func TestListsNameExistingTests(t *testing.T) {
 	tests := existingTests(t)
-	named := regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
-	rows := 0
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		line := lines.Text()
-		if !regexp.MustCompile(`^\| \d+ \|`).MatchString(line) {
-			continue
+	for name, list := range map[string]struct {
+		row  *regexp.Regexp
+		rows int
+	}{
+		"weaknesses.md": {regexp.MustCompile(`^\| \d+ \|`), 51},
+		"cases.md":      {regexp.MustCompile(`^\| D\d\d \|`), 20},
+	} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
 		}
-		rows++
-		found := named.FindAllStringSubmatch(line, -1)
-		if len(found) == 0 && !strings.Contains(line, "by design") && !strings.Contains(line, "later") {
-			t.Errorf("no test is named: %s", line)
-		}
-		for _, m := range found {
-			if !tests[m[1]+"."+m[2]] {
-				t.Errorf("there is no %s.%s: %s", m[1], m[2], line)
+		rows := 0
+		for line := range strings.Lines(string(text)) {
+			if list.row.MatchString(line) {
+				rows++
+				checkRow(t, tests, line)
 			}
 		}
+		if rows != list.rows {
+			t.Errorf("%s has %d rows, want %d", name, rows, list.rows)
+		}
 	}
-	if rows != 51 {
-		t.Errorf("%d rows, want 51", rows)
+}
+
+var namedTest = regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+
+func checkRow(t *testing.T, tests map[string]bool, line string) {
+	t.Helper()
+	found := namedTest.FindAllStringSubmatch(line, -1)
+	if len(found) == 0 && !strings.Contains(line, "later") {
+		t.Errorf("no test is named: %s", line)
+	}
+	for _, m := range found {
+		if !tests[m[1]+"."+m[2]] {
+			t.Errorf("there is no %s.%s: %s", m[1], m[2], line)
+		}
 	}
 }
 
