@@ -11,6 +11,7 @@ import (
 
 	"codingrelay/actors"
 	"codingrelay/persist"
+	"codingrelay/transport"
 )
 
 // exampleDaemon stands for a daemon somewhere behind NAT: it dials, answers each
@@ -50,7 +51,10 @@ func exampleDaemon(ctx context.Context, addr, id string) {
 // returns when everything the run started is gone.
 func ExampleStart() {
 	ctx := context.Background()
-	hub, err := actors.Start(nil, actors.Config{}, actors.Ports{Store: persist.NewMemory(), Listener: sockets()})
+	listener := actors.ListenerFunc(func(ctx context.Context, addr string, accept actors.Accept) (actors.Listening, error) {
+		return transport.Listen(ctx, addr, transport.ListenConfig{}, transport.Accept(accept))
+	})
+	hub, err := actors.Start(nil, actors.Config{}, actors.Ports{Store: persist.NewMemory(), Listener: listener})
 	if err != nil {
 		log.Fatal(err)
 	}
