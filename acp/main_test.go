@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"codingrelay/wire"
+
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
@@ -154,7 +156,8 @@ func request(t *testing.T, more string) Request {
 	return req
 }
 
-// recorder is a caller that takes everything. It is told of each event.
+// recorder is a caller that takes every event that a frame can hold, and is told of
+// each.
 type recorder struct {
 	mu     sync.Mutex
 	events []string
@@ -162,6 +165,9 @@ type recorder struct {
 }
 
 func (r *recorder) emit(_ context.Context, event []byte) error {
+	if _, err := wire.NormalizeObject(event); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	r.events = append(r.events, string(event))
 	r.mu.Unlock()
