@@ -103,5 +103,6 @@ func TestSleepingDaemonIsOfflineNotFenced(t *testing.T) {
 	if f, err := h.Fences(testContext(t)); err != nil || len(f) != 0 {
 		t.Errorf("fences are %v, %v, want none", f, err)
 	}
+	h.untilGone() // it was dropped; the id is free when its socket has ended
 	connect(t, h.addr, "asleep", token)
 }
