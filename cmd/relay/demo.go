@@ -22,7 +22,7 @@ const demoTimeout = 60 * time.Second
 
 // The demo's own times: shorter than the defaults, so that nobody has to wait.
 const (
-	demoCancelTimeout = 3 * time.Second
+	demoCancelTimeout = 5 * time.Second
 	demoGrace         = 500 * time.Millisecond
 )
 
