@@ -92,7 +92,7 @@ func envHelp(root *cobra.Command) string {
 	}
 	fmt.Fprintf(&b, "\nSecrets, for which there is no flag:\n\n"+
 		"  %-28s the token between hub and daemons, instead of a --token-file\n"+
-		"  %-28s the API token, instead of an --api-token-file\n"+
+		"  %-28s the API token for commands that ask a hub, instead of an --api-token-file\n"+
 		"\nOf other programs:\n\n"+
 		"  %-28s shared turns the shared profile on (as --shared)\n"+
 		"  %-28s where the state folder is, when there is no --state-dir\n"+

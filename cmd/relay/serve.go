@@ -216,6 +216,10 @@ func (a *app) installConfig(f serveFlags) (installConfig, func(), error) {
 	if cfg.apiTokenFile == "" {
 		cfg.apiTokenFile = filepath.Join(dir, apiTokenName)
 	}
+	// relay.json is read by programs in other folders.
+	if cfg.apiTokenFile, err = filepath.Abs(cfg.apiTokenFile); err != nil {
+		return installConfig{}, none, err
+	}
 	if cfg.token, cfg.tokenFile, err = a.serveToken(f, dir); err != nil {
 		cleanUp()
 		return installConfig{}, none, err
