@@ -16,6 +16,9 @@ import (
 var edges = map[string][]string{
 	"actors": {"facade.go", "facade_run.go", "shim.go", "shim_ports.go"},
 	"step":   {"host.go", "process.go"},
+	"daemon": {
+		"facade.go", "facade_config.go", "facade_exec.go", "facade_halt.go", "facade_job.go", "facade_workspace.go", "shim_run.go", "shim_session.go", "shim_signal.go", "shim_world.go",
+	},
 }
 
 // pureImports is what policy may import. Beside these: only the rooms wire,
