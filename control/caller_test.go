@@ -17,8 +17,8 @@ const padding = 1 << 10
 // short makes everything that a lost or slow caller leads to quick.
 func short() setup {
 	return setup{
-		hub: actors.Config{AttachGrace: 150 * time.Millisecond, HoldMax: 300 * time.Millisecond, LogBytes: 256 << 10},
-		api: control.Options{StallTimeout: 100 * time.Millisecond},
+		hub: actors.Config{AttachGrace: 150 * time.Millisecond, HoldMax: 900 * time.Millisecond, LogBytes: 256 << 10},
+		api: control.Options{StallTimeout: 300 * time.Millisecond},
 	}
 }
 
@@ -55,7 +55,7 @@ func TestRunMayOutliveItsCaller(t *testing.T) {
 // Within the grace, attach=1 with Last-Event-ID takes over where the connection
 // ended, and the grace ends nothing.
 func TestTakeOverWithinTheGrace(t *testing.T) {
-	h := open(t, short())
+	h := open(t, setup{hub: actors.Config{AttachGrace: time.Second}})
 	p := h.connect("d")
 	r, run := h.attached(p, "")
 	for n := 1; n <= 3; n++ {
@@ -184,7 +184,7 @@ func TestEndOfAStalledConnectionBeginsTheGrace(t *testing.T) {
 // A reader that is no caller and takes nothing is let go; the run and its caller
 // do not notice.
 func TestStalledReaderIsLetGo(t *testing.T) {
-	h := open(t, setup{api: control.Options{StallTimeout: 100 * time.Millisecond}})
+	h := open(t, setup{api: control.Options{StallTimeout: 300 * time.Millisecond}})
 	p := h.connect("d")
 	caller, run := h.attached(p, "")
 	h.small = true

@@ -110,7 +110,7 @@ func sockets() actors.Listener {
 }
 
 // testTimeout is longer than anything that works takes.
-const testTimeout = 30 * time.Second
+const testTimeout = time.Minute
 
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)

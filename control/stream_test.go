@@ -140,6 +140,10 @@ func TestStoppingHubTellsEveryStream(t *testing.T) {
 	slow, run := h.attached(p, "")
 	const events = 20_000
 	p.flood(run, events, 0, nil)
+	until(t, "the events have come", func() bool {
+		r, err := h.client.Run(testContext(t), run)
+		return err == nil && r.Events == events
+	})
 	prompt := h.stream("GET", fmt.Sprintf("/v1/runs/%s/events?after=%d", run, events), "")
 	stopped := make(chan error, 1)
 	go func() { stopped <- h.hub.Stop(testContext(t)) }()
