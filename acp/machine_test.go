@@ -89,6 +89,8 @@ func TestMachineMatrix(t *testing.T) {
 		{"other answer", func(m *machine) { m.text(`{"id":9,"result":{"sessionId":"s"}}`) }},
 		{"answer of another kind", func(m *machine) { m.text(fmt.Sprintf(`{"id":"%d","result":{"sessionId":"s"}}`, open[m.state])) }},
 		{"update", func(m *machine) { m.text(updateText) }},
+		{"update, no session", func(m *machine) { m.text(strings.Replace(updateText, `"sessionId":"s",`, "", 1)) }},
+		{"update, foreign", func(m *machine) { m.text(strings.Replace(updateText, `"s"`, `"other"`, 1)) }},
 		{"question, policy", func(m *machine) { m.req.Permission = "allow_once"; m.text(askQuestion) }},
 		{"question, asked", func(m *machine) { m.text(askQuestion) }},
 		{"question, answered", func(m *machine) { m.text(askQuestion); m.answered(1, "a"); m.answered(1, "a") }},
@@ -115,8 +117,7 @@ func TestMachineMatrix(t *testing.T) {
 	golden(t, "machine.golden", b.String())
 }
 
-// Each edge of the table is walked by the matrix or impossible to leave out, and no
-// other can be.
+// No edge can be walked that is not in the table, and each in it can.
 func TestMachineHasNoOtherEdges(t *testing.T) {
 	for from := stateIdle; from <= stateEnded; from++ {
 		for to := stateIdle; to <= stateEnded; to++ {

@@ -204,6 +204,32 @@ func TestDeafAgentIsLeftAfterGrace(t *testing.T) {
 	}
 }
 
+// Cases D14: a question's context ends with the cancel, not only with the run, so that
+// whoever was asked can take the question away.
+func TestCancelEndsQuestionBeforeRun(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	withdrawn := make(chan struct{})
+	agent, _ := newPeer(t, func(p *peer) {
+		prompt := p.toPrompt(`{}`)
+		p.send(askQuestion)
+		<-withdrawn
+		p.answer(prompt, `{"stopReason":"cancelled"}`)
+	})
+	begun := time.Now()
+	err := Run(ctx, agent, request(t, `,"permission_decision":"ask"`), (&recorder{}).emit, Options{
+		CancelGrace: patience,
+		Ask: func(ctx context.Context, _ []byte) (string, error) {
+			defer close(withdrawn)
+			cancel(errors.New("enough"))
+			<-ctx.Done()
+			return "", ctx.Err()
+		},
+	})
+	if took := time.Since(begun); err == nil || took > patience/2 {
+		t.Errorf("ended after %v with %v", took, err)
+	}
+}
+
 // A caller that takes nothing holds neither a cancel nor the memory: the agent is held
 // back instead, and what waits is bounded.
 func TestStalledCallerDoesNotHoldCancel(t *testing.T) {
