@@ -107,12 +107,15 @@ func TestDialDoesNotWaitForASilentServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
+	t.Cleanup(func() { _ = ln.Close() })
 	for scheme, step := range map[string]transport.Step{"ws": transport.StepUpgrade, "wss": transport.StepTLS} {
-		got := failing(t, transport.DialConfig{URL: scheme + "://" + ln.Addr().String(), Timeout: 100 * time.Millisecond})
-		if got.Step != step || !errors.Is(got, context.DeadlineExceeded) {
-			t.Errorf("%s: got %v", scheme, got)
-		}
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			got := failing(t, transport.DialConfig{URL: scheme + "://" + ln.Addr().String(), Timeout: time.Second})
+			if got.Step != step || !errors.Is(got, context.DeadlineExceeded) {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }
 
@@ -273,7 +276,7 @@ func TestProxyFailuresAreItsOwnStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	t.Cleanup(func() { _ = silent.Close() })
 	early := scripted(t, "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 101 Too Early\r\n")
 	for name, tt := range map[string]struct {
 		addr   string
@@ -282,8 +285,9 @@ func TestProxyFailuresAreItsOwnStep(t *testing.T) {
 		"closed": {closedPort(t), 0}, "denies": {denying, 407}, "silent": {silent.Addr().String(), 0}, "early": {early, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			got := failing(t, transport.DialConfig{
-				URL: "ws://relay.invalid/hidden", Timeout: 500 * time.Millisecond,
+				URL: "ws://relay.invalid/hidden", Timeout: 2 * time.Second,
 				Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: tt.addr, User: url.UserPassword("u", "s3cret")}),
 			})
 			if got.Step != transport.StepProxy || got.Status != tt.status || got.Addr != tt.addr {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"codingrelay/transport"
@@ -51,12 +52,45 @@ func TestStalledPeerIsDroppedAlone(t *testing.T) {
 	}
 }
 
+// Design section 7: the deadline is on progress, not on a flush, nor on what goes
+// to the kernel at once: a peer that takes 32 KiB within WriteStall is kept; one
+// that stops is dropped after exactly WriteStall. In bubble time.
+func TestStallIsMeasuredOnProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stall, size, count = 5 * time.Second, 1 << 10, 256
+		hub, daemon := connectPipe(t, transport.Limits{InboundCredit: size, WriteStall: stall})
+		frames := make([][]byte, count)
+		for i := range frames {
+			frames[i] = event("j", size)
+		}
+		start := time.Now()
+		daemon.link.Write(frames) // 256 KiB: a second for each 10 KiB
+		for range count {
+			hub.sink.frame(t)
+			time.Sleep(100 * time.Millisecond)
+			hub.link.Credit(size)
+		}
+		wait(t, daemon.sink.flushes, "Flushed")
+		if took := time.Since(start); took < 4*stall {
+			t.Fatalf("the flush took %v, which shows nothing", took)
+		}
+		daemon.link.Write(frames)
+		synctest.Wait()
+		start = time.Now()
+		if got := daemon.sink.end(t); got.Reason != "the peer took no byte for 5s" || time.Since(start) != stall {
+			t.Errorf("after %v: %+v", time.Since(start), got)
+		}
+		hub.link.Drop()
+		hub.sink.end(t)
+	})
+}
+
 // I14, RFC 6455 section 5.5.3: a peer that sends pings and reads nothing does not
 // make us keep an answer to each; its frames are read all the same, although the
 // writer is stuck; and when it reads again the connection works.
 func TestPingFloodIsBounded(t *testing.T) {
 	t.Parallel()
-	h := listen(t, transport.ListenConfig{})
+	h := listen(t, transport.ListenConfig{Limits: transport.Limits{WriteStall: patience}})
 	peer := raw(t, h.addr())
 	e := h.next(t)
 	large := event("j", 16<<20)
