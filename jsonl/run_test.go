@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -272,6 +273,32 @@ func FuzzReadLines(f *testing.F) {
 			t.Errorf("%q, limit %d (-want +got):\n%s", stream, limit, diff)
 		}
 	})
+}
+
+// A line that is too long costs no memory beyond the limit.
+func TestTooLongLineIsNotKept(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var size int
+	readLines(io.LimitReader(endless{}, 64<<20), 1<<10, func(text []byte, n int) {
+		if size = n; text != nil {
+			t.Error("a line came")
+		}
+	})
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; size != 64<<20 || n > 1<<20 {
+		t.Errorf("%d bytes were read, %d taken for it", size, n)
+	}
+}
+
+// endless is a line without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 // pieces is a reader that gives a few bytes at a time.
