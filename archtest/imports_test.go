@@ -44,6 +44,7 @@ var rooms = map[string][]string{
 	},
 	"mcp":      {},
 	"acp":      {jsonv2, jsontext},
+	"jsonl":    {jsonv2, jsontext},
 	"bench":    {module + "/actors", module + "/control", module + "/persist", module + "/transport", module + "/wire", websocket},
 	"archtest": {},
 }
