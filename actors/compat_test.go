@@ -31,28 +31,7 @@ func TestEarlyCancelsNeverReachAV1DaemonTogether(t *testing.T) {
 	p := connect(t, h.addr, "v1", token)
 	var started atomic.Int64
 	var lost atomic.Int64
-	go func() { // such a daemon: what arrives within a millisecond is one read
-		at := map[string]time.Time{}
-		for {
-			_, data, err := p.conn.Read(testContext(t))
-			if err != nil {
-				return
-			}
-			var f frame
-			_ = json.Unmarshal(data, &f)
-			switch f.Type {
-			case "run.start":
-				at[f.JobID] = time.Now()
-				started.Add(1)
-			case "run.cancel":
-				if time.Since(at[f.JobID]) < time.Millisecond {
-					lost.Add(1)
-					continue
-				}
-				_ = p.conn.Write(testContext(t), websocket.MessageText, fmt.Appendf(nil, `{"type":"run.finished","job_id":%q}`, f.JobID))
-			}
-		}
-	}()
+	go p.playV1(&started, &lost)
 	for i := range count {
 		r, err := h.Run(testContext(t), request("v1"))
 		if err != nil {
@@ -165,4 +144,29 @@ func TestStalledDaemonDelaysNobody(t *testing.T) {
 	r := h.run(b, actors.RunRequest{})
 	b.finish(r.ID())
 	wants(t, h.outcome(r), actors.Finished, true)
+}
+
+// playV1 is such a daemon: what arrives within a millisecond is one read, and is
+// never answered.
+func (p *peer) playV1(started, lost *atomic.Int64) {
+	at := map[string]time.Time{}
+	for {
+		_, data, err := p.conn.Read(testContext(p.t))
+		if err != nil {
+			return
+		}
+		var f frame
+		_ = json.Unmarshal(data, &f)
+		switch f.Type {
+		case "run.start":
+			at[f.JobID] = time.Now()
+			started.Add(1)
+		case "run.cancel":
+			if time.Since(at[f.JobID]) < time.Millisecond {
+				lost.Add(1)
+				continue
+			}
+			_ = p.conn.Write(testContext(p.t), websocket.MessageText, fmt.Appendf(nil, `{"type":"run.finished","job_id":%q}`, f.JobID))
+		}
+	}
 }
