@@ -3,6 +3,7 @@ package control_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -167,18 +168,25 @@ func TestStalledCallerStaysAndIsToldWhatIsGone(t *testing.T) {
 }
 
 // The end of a connection is seen, and begins the grace, while the handler is
-// blocked in a write that the caller does not take.
+// blocked in a write that the caller does not take: also of one that only says
+// that it will send no more, to which the kernel goes on delivering.
 func TestEndOfAStalledConnectionBeginsTheGrace(t *testing.T) {
-	h := open(t, short())
-	h.small = true
-	p := h.connect("d")
-	r, run := h.attached(p, "")
-	p.flood(run, 4_000, padding, nil)
-	_ = r.conn.Close()
-	p.expect("run.cancel")
-	p.finish(run)
-	wantsOutcome(t, h.endOf(run), actors.Cancelled, true, "caller_gone")
-	until(t, "the handler is gone", func() bool { return h.metric(`relay_api_streams{kind="caller"}`) == 0 })
+	for name, end := range map[string]func(*net.TCPConn) error{"closed": (*net.TCPConn).Close, "half_closed": (*net.TCPConn).CloseWrite} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, short())
+			h.small = true
+			p := h.connect("d")
+			r, run := h.attached(p, "")
+			p.flood(run, 4_000, padding, nil)
+			if err := end(r.conn.(*net.TCPConn)); err != nil {
+				t.Fatal(err)
+			}
+			p.expect("run.cancel")
+			p.finish(run)
+			wantsOutcome(t, h.endOf(run), actors.Cancelled, true, "caller_gone")
+			until(t, "the handler is gone", func() bool { return h.metric(`relay_api_streams{kind="caller"}`) == 0 })
+		})
+	}
 }
 
 // A reader that is no caller and takes nothing is let go; the run and its caller

@@ -2,10 +2,11 @@ package control_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -98,37 +99,50 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 	}
 }
 
-// Section 3.5 of what others learned: a socket that dribbles its header, one that
-// idles and one too many are closed; a huge header is refused.
+// A socket that dribbles its header and one that idles are closed; a huge header
+// is refused.
 func TestIdleSocketsAreClosed(t *testing.T) {
-	h := open(t, setup{api: control.Options{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond, MaxConnections: 2}})
-	ended := func(c net.Conn) {
-		t.Helper()
-		if err := c.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
-			t.Fatal(err)
-		}
-		buf := make([]byte, 4096)
-		for {
-			if _, err := c.Read(buf); err != nil {
-				if errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "timeout") {
-					t.Fatal("the socket was not closed")
-				}
-				return
-			}
-		}
-	}
+	h := open(t, setup{api: control.Options{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond}})
 	dribble, idle := h.dial(), h.dial()
 	write(t, dribble, "GET /healthz HTTP/1.1\r\nHost: local")
 	write(t, idle, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	ended(h.dial()) // the third, at once
-	ended(dribble)
-	ended(idle)
-	until(t, "places are free again", func() bool { return h.metric("relay_api_connections") == 1 })
+	ended(t, dribble)
+	ended(t, idle)
 	big := h.dial()
 	write(t, big, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Big: "+strings.Repeat("x", 21<<10))
 	line, err := bufio.NewReader(big).ReadString('\n')
 	if err != nil || !strings.Contains(line, " 431 ") {
 		t.Errorf("a header of 21 KiB got %q, %v; want 431", line, err)
+	}
+}
+
+// A connection above the limit is closed at once, not kept in line, and those
+// within it do not notice.
+func TestConnectionsAboveTheLimitAreClosed(t *testing.T) {
+	h := open(t, setup{api: control.Options{MaxConnections: 1}})
+	first := h.dial()
+	write(t, first, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+	ended(t, h.dial())
+	write(t, first, "\r\n")
+	line, err := bufio.NewReader(first).ReadString('\n')
+	if err != nil || !strings.Contains(line, " 200 ") {
+		t.Errorf("the first connection got %q, %v; want 200", line, err)
+	}
+	_ = first.Close()
+	until(t, "its place is free again", func() bool {
+		_, err := h.client.Runs(testContext(t))
+		return err == nil
+	})
+}
+
+// ended reads a socket until it is closed.
+func ended(t *testing.T, c net.Conn) {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal("the socket was not closed")
 	}
 }
 

@@ -53,7 +53,9 @@ func (h *house) ended(runID string) control.Outcome {
 }
 
 // patient makes a request wait for its daemon, in a way that waiting can see.
-func patient(r *control.RunRequest) { r.WaitMS, r.IdempotencyKey = 20_000, "patient" }
+func patient(r *control.RunRequest) {
+	r.WaitMS, r.IdempotencyKey = 2*testTimeout.Milliseconds(), "patient"
+}
 
 // waiting reports whether a patient request waits in the hub: its key is taken
 // before there is a run.
