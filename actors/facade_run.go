@@ -197,6 +197,9 @@ type Reading struct {
 	// Caller makes the reader the run's caller: it takes over from an earlier one,
 	// and losing it starts the grace (attached runs).
 	Caller bool
+	// Attached, if set, is called once, before the first entry, when the reader is
+	// registered: who attaches later comes after it.
+	Attached func()
 }
 
 // Read iterates like [Run.Events], as told.
@@ -210,6 +213,8 @@ func (r *Run) events(ctx context.Context, how Reading) iter.Seq2[Event, error] {
 		if how.Caller && r.reader != "" {
 			name = r.reader // attached since before the run began
 		}
+		// The question may be under way when ctx ends: what it asked for is taken back.
+		defer r.hub.host.Send(HubRef, r.ref, Detach{Reader: name})
 		if how.Hold || how.Caller {
 			if _, err := ask[bool](ctx, r.hub, r.ref, func(t step.Token) any {
 				return Attach{Token: t, Reader: name, After: how.After, Caller: how.Caller}
@@ -218,7 +223,9 @@ func (r *Run) events(ctx context.Context, how Reading) iter.Seq2[Event, error] {
 				return
 			}
 		}
-		defer r.hub.host.Send(HubRef, r.ref, Detach{Reader: name})
+		if how.Attached != nil {
+			how.Attached()
+		}
 		after := how.After
 		for {
 			page, err := ask[Page](ctx, r.hub, r.ref, func(t step.Token) any {

@@ -232,7 +232,7 @@ func (j *Job) serveReaders(fx *step.Effects) {
 	r.parked = slices.DeleteFunc(r.parked, func(p parkedRead) bool {
 		items, first, gap := j.log.read(p.after, p.maxBytes)
 		page := Page{Items: items, First: first, Truncated: gap}
-		if j.state == jobEnded && first+uint64(len(items)) == j.log.next {
+		if j.state == jobEnded && first+uint64(len(items)) >= j.log.next {
 			out := j.out
 			page.Outcome = &out
 		}

@@ -159,3 +159,36 @@ func TestCallersContextCancelsTheRun(t *testing.T) {
 	p.finish(r.ID())
 	wants(t, h.outcome(r), actors.Cancelled, true)
 }
+
+// I8: a cursor beyond the end of an ended run is answered with its end.
+func TestCursorBeyondTheEndIsAnswered(t *testing.T) {
+	h := open(t, persist.NewMemory(), actors.Config{})
+	p := connect(t, h.addr, "box", token)
+	r := h.run(p, actors.RunRequest{})
+	p.event(r.ID(), 1)
+	p.finish(r.ID())
+	h.outcome(r)
+	for ev, err := range r.Events(testContext(t), 99) {
+		t.Fatalf("read %+v, %v after the end", ev, err)
+	}
+}
+
+// A caller whose context ends while it attaches is not kept as the caller: the
+// grace begins and the run is cancelled.
+func TestCallerLostWhileAttachingStartsTheGrace(t *testing.T) {
+	h := open(t, persist.NewMemory(), actors.Config{AttachGrace: 20 * time.Millisecond, CancelTimeout: testTimeout})
+	p := connect(t, h.addr, "box", token)
+	r := h.run(p, actors.RunRequest{})
+	ctx, cancel := context.WithCancel(testContext(t))
+	cancel()
+	for _, err := range r.Read(ctx, actors.Reading{Caller: true, Hold: true}) {
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("read %v", err)
+		}
+	}
+	p.expect("run.cancel")
+	p.finish(r.ID())
+	if out := h.outcome(r); out.Reason != actors.ReasonCallerGone {
+		t.Errorf("reason is %q, want caller_gone", out.Reason)
+	}
+}

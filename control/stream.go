@@ -22,6 +22,8 @@ type stream struct {
 	w      http.ResponseWriter
 	buf    []byte
 	last   uint64 // the cursor that was written
+	// attached is closed when the hub knows this reader, or never will.
+	attached chan struct{}
 }
 
 // stream answers with a run's log from how.After on. It returns when the run has
@@ -43,7 +45,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run *actors.Run,
 	ctx, stop := context.WithCancel(r.Context())
 	st := &stream{
 		server: s, run: run, how: how, end: s.outcomes.of(run), queue: newQueue(), w: w, last: how.After,
-		pace: &pace{rc: http.NewResponseController(w), ctx: r.Context(), over: make(chan struct{}), limit: s.opts.StallTimeout},
+		attached: make(chan struct{}),
+		pace:     &pace{rc: http.NewResponseController(w), ctx: r.Context(), over: make(chan struct{}), limit: s.opts.StallTimeout},
 	}
 	if how.Caller {
 		st.pace.limit = 0 // it may stall for as long as its run lives
@@ -66,7 +69,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run *actors.Run,
 
 // pump reads the hub and fills the queue.
 func (st *stream) pump(ctx context.Context) {
-	for e, err := range st.run.Read(ctx, st.how) {
+	known := sync.OnceFunc(func() { close(st.attached) })
+	defer known()
+	how := st.how
+	how.Attached = known
+	for e, err := range st.run.Read(ctx, how) {
 		if err != nil {
 			st.queue.finish(err)
 			return
@@ -81,6 +88,7 @@ func (st *stream) pump(ctx context.Context) {
 // write writes what the queue holds until nothing follows, and says why it ended.
 func (st *stream) write(ctx context.Context) string {
 	if st.how.Caller {
+		<-st.attached // who is told that it is the caller must be it: the next one comes after it
 		if err := st.started(ctx); err != nil {
 			return whyLost(err)
 		}
